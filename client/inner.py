@@ -1,0 +1,212 @@
+"""The part of a client that its tasks hold: registries, sockets, the sticky health error.
+
+Tasks, streams and guards refer to this object, never to the ``EngineClient`` in front of it, so
+that a caller who drops the client really drops it.
+
+Sources: Rust ``engine-core-client/src/client/imp.rs``; protocol page, sections 5 and 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from client.aio import TaskSet
+from client.components import Components, Waiter
+from client.errors import (
+    ClientError,
+    EngineCoreDead,
+    Transport,
+    UnexpectedDispatcherOutput,
+)
+from client.events import (
+    HealthFailed,
+    Observer,
+    OutputDropped,
+    RequestRegistered,
+    RequestReleased,
+    UtilityRegistered,
+    UtilityReleased,
+    UtilityReplyDropped,
+)
+from client.output_stream import OutputChannel
+from client.protocol.codec import Codec
+from client.protocol.ids import CallId, Identity, RequestId, rank_from_identity
+from client.protocol.messages import (
+    ConnectedEngine,
+    EngineDead,
+    OutputKind,
+    RequestBatch,
+    StartWave,
+    Unclassified,
+    UtilityReply,
+    WaveComplete,
+)
+from client.protocol.profiles import Profile
+from client.protocol.transport import Socket, TransportError
+from client.requests import Registration
+
+Request = Registration[OutputChannel]
+"""One request in flight."""
+
+
+class ClientInner:
+    """State shared by the tasks of one client.
+
+    Attributes:
+        engines: connected engines, in engine order.
+        ranks: rank of each identity; negative for an identity that is no rank (≤ 0.24).
+        health_error: the first fatal error; never replaced.
+        sockets: those that are open, oldest first.
+        calls: task sets of utility calls under way.
+    """
+
+    def __init__(
+        self,
+        *,
+        profile: Profile,
+        codec: Codec,
+        engines: Sequence[ConnectedEngine],
+        input_socket: Socket,
+        sockets: list[Socket],
+        observer: Observer,
+        components: Components,
+    ) -> None:
+        self.profile = profile
+        self.codec = codec
+        self.components = components
+        self.engines = tuple(engines)
+        identities = [engine.identity for engine in engines]
+        self.ranks = {
+            identity: _label(identity, position) for position, identity in enumerate(identities)
+        }
+        self._input = input_socket
+        self.sockets = sockets
+        self.emit: Observer = observer
+        self.requests = components.requests(identities)
+        self.utilities = components.utilities()
+        self.routing = components.routing(identities, waiting_weight=profile.waiting_weight)
+        self.abort_grouping = components.abort_grouping(identities)
+        self.aggregation = components.aggregation()
+        self.health_error: ClientError | None = None
+        self.calls: list[TaskSet] = []
+
+    # --- requests ---
+
+    def register(self, request_id: RequestId, explicit_rank: int | None, wave: int) -> Request:
+        """Admit a request: duplicate check, choice of engine, registration.
+
+        Raises:
+            DuplicateRequestId, InvalidDataParallelRank: nothing was changed.
+            ClientError: the sticky error.
+        """
+        self.requests.check_free(request_id)
+        engine = self.routing.choose(explicit_rank, self.requests.count)
+        request = self.requests.register(request_id, engine, OutputChannel(request_id))
+        self.emit(RequestRegistered(request_id, self.ranks[engine], explicit_rank, wave))
+        return request
+
+    def release(self, request: Request, cause: str, *, departing: bool = False) -> bool:
+        """Take a request out of the registry; ``False`` if it is out already."""
+        released = self.requests.release(request, departing=departing)
+        if released:
+            self.emit(RequestReleased(request.request_id, self.ranks[request.engine], cause))
+        return released
+
+    async def send_to_engine(self, engine: Identity, frames: Sequence[bytes]) -> None:
+        """Send one message to one engine.
+
+        Raises:
+            Transport: the socket refused it; nothing left.
+            ClientError: the sticky error, if the client failed meanwhile.
+        """
+        try:
+            await self._input.send([engine, *frames])
+        except TransportError as error:
+            if self.health_error is not None:
+                raise self.health_error.again() from error
+            raise Transport(str(error)) from error
+
+    # --- utilities ---
+
+    def register_utility(self, waiter: Waiter, rank: int, method: str) -> CallId:
+        """Take a call id and a waiter for one engine. Raises the sticky error."""
+        call_id = self.utilities.allocate(waiter)
+        self.emit(UtilityRegistered(call_id, rank, method))
+        return call_id
+
+    def release_utility(self, call_id: CallId) -> None:
+        """Remove a waiter that got no reply, if it is still there."""
+        if self.utilities.release(call_id):
+            self.emit(UtilityReleased(call_id))
+
+    # --- outputs ---
+
+    def dispatch(self, kind: OutputKind) -> None:
+        """Act on one message of the main output path (protocol page, 5.2)."""
+        match kind:
+            case EngineDead():
+                self.fail(EngineCoreDead())
+            case WaveComplete() | StartWave() | Unclassified():
+                self.fail(UnexpectedDispatcherOutput(f"{kind!r}"))
+            case RequestBatch() if self.health_error is None:
+                self._dispatch_batch(kind)
+            case UtilityReply() if self.health_error is None:
+                self._dispatch_reply(kind)
+            case RequestBatch() | UtilityReply():
+                pass  # closed: all work has ended with the sticky error
+
+    def _dispatch_batch(self, batch: RequestBatch) -> None:
+        for output in batch.outputs:
+            request = self.requests.get(output.request_id)
+            if request is None:
+                self.emit(OutputDropped(output.request_id))
+                continue
+            if output.finish_reason is not None:
+                self.release(request, "finished")
+            request.sink.push(output)
+        for request_id in batch.finished_requests or ():
+            request = self.requests.get(request_id)
+            if request is not None:  # its final output never came: a failure for the reader
+                self.release(request, "stream-closed")
+                request.sink.close()
+        if batch.scheduler_stats is not None:
+            self.routing.apply_stats(batch.engine_index, batch.scheduler_stats)
+
+    def _dispatch_reply(self, reply: UtilityReply) -> None:
+        waiter = self.utilities.resolve(reply.output.call_id)
+        if waiter is None or waiter.done():
+            self.emit(UtilityReplyDropped(reply.output.call_id))
+        else:
+            waiter.set_result(reply.output)
+
+    # --- the end ---
+
+    def fail(self, error: ClientError) -> None:
+        """Fail closed: keep the first fatal error, end all work with it (protocol page, 5.3)."""
+        first = self.health_error is None
+        self.emit(HealthFailed(type(error).__name__, str(error), first))
+        if not first:
+            return
+        self.health_error = error
+        for request in self.requests.close(error):
+            rank = self.ranks[request.engine]
+            self.emit(RequestReleased(request.request_id, rank, "client-closed"))
+            request.sink.fail(error.again())
+        for waiter in self.utilities.close(error):
+            if not waiter.done():
+                waiter.set_result(error.again())
+
+    async def end_calls(self) -> None:
+        """End the tasks of utility calls that are still under way."""
+        for tasks in list(self.calls):
+            await tasks.close()
+
+    def close_sockets(self) -> None:
+        """Close every socket of this client."""
+        while self.sockets:
+            self.sockets.pop().close()
+
+
+def _label(identity: Identity, position: int) -> int:
+    rank = rank_from_identity(identity)
+    return -1 - position if rank is None else rank

@@ -1,0 +1,1 @@
+"""Vocabulary of the engine-core protocol: ids, messages, codec, profiles, transport seam."""

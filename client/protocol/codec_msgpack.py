@@ -1,0 +1,124 @@
+"""Msgpack in and out, and the place of a value for errors.
+
+The library is `msgpack`; nothing else here or elsewhere knows its types but ``ExtType``, which
+stands for raw bytes of a tensor and for extension types in free-form values. A map key that is
+an array or a map is refused, although the Rust client takes one in free-form values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgpack
+
+from client.protocol.codec_errors import DecodeError, EncodeError
+from client.protocol.messages import Tensor
+
+RAW_VIEW = 3
+"""Extension type of inline tensor bytes (``CUSTOM_TYPE_RAW_VIEW``)."""
+
+
+class Where(NamedTuple):
+    """The place of a value, for errors: whole message, then struct and field."""
+
+    message: str
+    field: str
+
+
+def unpack(body: bytes, message: str, *, trailing: bool = False) -> Any:
+    """Read one msgpack value.
+
+    Lengths in array, map and string headers are bounded by the size of ``body`` itself, so that
+    no short message can ask for much memory.
+
+    Args:
+        body: one frame.
+        message: name of the message, for errors.
+        trailing: accept (and drop) bytes behind the value.
+
+    Raises:
+        DecodeError: ``body`` is not one msgpack value.
+    """
+    try:
+        return msgpack.unpackb(body, raw=False, strict_map_key=False)
+    except msgpack.ExtraData as error:
+        if trailing:
+            return error.unpacked
+        reason = f"{len(error.extra)} bytes behind the value"
+        raise DecodeError(message, message, reason) from error
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
+        # TypeError: a map key that cannot be hashed (array, map).
+        reason = f"not msgpack: {type(error).__name__}: {error}"
+        raise DecodeError(message, message, reason) from error
+
+
+class BodyPacker:
+    """Writes values as msgpack and moves large tensors into aux frames.
+
+    Tensors may sit anywhere in a value. One that is shorter than ``inline_below`` bytes, or has
+    no dimensions, is inlined; a longer one becomes an index into the message's frames, counted
+    from the body frame. ``inline_below=None`` inlines everything.
+
+    Not re-entrant and not thread-safe: one per codec, used by one loop.
+    """
+
+    def __init__(self, *, inline_below: int | None) -> None:
+        self._inline_below = inline_below
+        self._aux: list[bytes] = []
+        self._packer = msgpack.Packer(default=self._default, use_bin_type=True)
+        self._packer_f32 = msgpack.Packer(
+            default=self._default, use_bin_type=True, use_single_float=True
+        )
+
+    def begin(self, aux: Sequence[bytes] = ()) -> None:
+        """Start a message whose first aux frames are given."""
+        self._aux = list(aux)
+
+    @property
+    def aux(self) -> list[bytes]:
+        """Frames that belong behind the body packed since ``begin``."""
+        return self._aux
+
+    def pack(self, value: Any, message: str, *, single_float: bool = False) -> bytes:
+        """Return ``value`` as msgpack; ``single_float``: floats take 32 bits.
+
+        Raises:
+            EncodeError: it holds something that msgpack has not.
+        """
+        packer = self._packer_f32 if single_float else self._packer
+        try:
+            packed: bytes = packer.pack(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise EncodeError(message, f"{type(error).__name__}: {error}") from error
+        return packed
+
+    def array_header(self, length: int) -> bytes:
+        """Return the header of an array whose elements follow, packed one by one."""
+        header: bytes = self._packer.pack_array_header(length)
+        return header
+
+    def map_header(self, length: int) -> bytes:
+        """Return the header of a map whose keys and values follow."""
+        header: bytes = self._packer.pack_map_header(length)
+        return header
+
+    def _default(self, value: object) -> Any:
+        if isinstance(value, Tensor):
+            return self._tensor(value)
+        if isinstance(value, Mapping):
+            return dict(value)
+        if isinstance(value, Sequence):
+            return list(value)
+        msg = f"{type(value).__name__} has no msgpack form"
+        raise TypeError(msg)
+
+    def _tensor(self, tensor: Tensor) -> list[Any]:
+        limit = self._inline_below
+        data: Any
+        if limit is None or not tensor.shape or len(tensor.data) < limit:
+            data = msgpack.ExtType(RAW_VIEW, tensor.data)
+        else:
+            self._aux.append(tensor.data)
+            data = len(self._aux)
+        return [tensor.dtype, list(tensor.shape), data]

@@ -1,0 +1,188 @@
+"""Frontend → engine: ADD, ABORT, UTILITY, START_DP_WAVE.
+
+Encoders write every field of their release, as the Rust client does. Decoders are as lenient as
+the Python engine: extra trailing fields of ADD are ignored, defaults fill what is missing.
+
+Sources: vLLM ``vllm/v1/engine/__init__.py`` (EngineCoreRequest), ``vllm/v1/engine/core.py``
+(input threads); Rust ``engine-core-client/src/protocol/request.rs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from client.protocol.codec_errors import DecodeError, EncodeError
+from client.protocol.codec_msgpack import BodyPacker, Where, unpack
+from client.protocol.codec_tensors import read_tensor, resolve_nested
+from client.protocol.codec_values import (
+    Reader,
+    optional,
+    read_bool,
+    read_bools,
+    read_float,
+    read_int64,
+    read_ints,
+    read_list,
+    read_map,
+    read_opaque,
+    read_row,
+    read_str,
+    read_strs,
+)
+from client.protocol.ids import CallId, RequestId, Wave
+from client.protocol.messages import (
+    Abort,
+    Add,
+    EngineCoreRequest,
+    EngineInput,
+    RequestType,
+    StartDpWave,
+    UtilityCall,
+)
+from client.protocol.profiles import Profile
+
+REQUEST_REQUIRED = 9
+"""Leading fields of EngineCoreRequest without a default in the Python struct."""
+# These parts of sampling_params are free-form; their floats keep 64 bits.
+_FLOAT64_PARAMS = ("extra_args", "structured_outputs")
+_BODY_FRAMES_MIN = 2
+_INPUT = "EngineInput"
+
+
+_READERS: dict[str, Reader] = {
+    "request_id": read_str,
+    "prompt_token_ids": optional(read_ints),
+    "mm_features": optional(read_list),
+    "sampling_params": optional(read_map),
+    "pooling_params": optional(read_opaque),
+    "arrival_time": read_float,
+    "lora_request": optional(read_list),
+    "cache_salt": optional(read_str),
+    "data_parallel_rank": optional(read_int64),
+    "prompt_embeds": read_opaque,
+    "prompt_is_token_ids": optional(read_bools),
+    "client_index": read_int64,
+    "current_wave": read_int64,
+    "priority": read_int64,
+    "trace_headers": optional(read_map),
+    "resumable": read_bool,
+    "external_req_id": optional(read_str),
+    "reasoning_ended": optional(read_bool),
+    "reasoning_parser_kwargs": optional(read_map),
+    "abort_immediately": read_bool,
+    "session_id": optional(read_str),
+    "kv_hints": optional(read_map),
+}
+_DEFAULTS = {f.name: f.default for f in fields(EngineCoreRequest)}
+
+
+def encode_add(
+    packer: BodyPacker, profile: Profile, request: EngineCoreRequest, aux: Sequence[bytes]
+) -> list[bytes]:
+    """Encode ADD as ``[type, body, *aux]``.
+
+    Raises:
+        EncodeError: a field is set that the release has not, or a value has no msgpack form.
+    """
+    name = "EngineCoreRequest"
+    packer.begin(aux)
+    for absent in tuple(_DEFAULTS)[profile.request_fields :]:
+        if getattr(request, absent) != _DEFAULTS[absent]:
+            raise EncodeError(name, f"release {profile.release} has no field {absent}")
+    parts = [packer.array_header(profile.request_fields)]
+    for field_name in profile.request_field_names:
+        value = getattr(request, field_name)
+        if field_name == "sampling_params" and value is not None:
+            parts.append(packer.map_header(len(value)))
+            for key, param in value.items():
+                parts.append(packer.pack(key, name))
+                single = key not in _FLOAT64_PARAMS
+                parts.append(packer.pack(param, name, single_float=single))
+            continue
+        if field_name == "arrival_time":
+            value = float(value)
+        parts.append(packer.pack(value, name))
+    return [RequestType.ADD.value, b"".join(parts), *packer.aux]
+
+
+def encode_abort(packer: BodyPacker, request_ids: Sequence[RequestId]) -> list[bytes]:
+    """Encode ABORT as ``[type, body]``."""
+    return [RequestType.ABORT.value, packer.pack(list(request_ids), "Abort")]
+
+
+def encode_utility(packer: BodyPacker, call: UtilityCall) -> list[bytes]:
+    """Encode UTILITY as ``[type, body, *aux]``; ``args`` is always an array."""
+    packer.begin()
+    row = [call.client_index, call.call_id, call.method, list(call.args)]
+    return [RequestType.UTILITY.value, packer.pack(row, "UtilityCall"), *packer.aux]
+
+
+def encode_start_wave(packer: BodyPacker, message: StartDpWave) -> list[bytes]:
+    """Encode START_DP_WAVE as ``[type, body]``."""
+    row = [message.wave, message.exclude_engine_index]
+    return [RequestType.START_DP_WAVE.value, packer.pack(row, "StartDpWave")]
+
+
+def decode_engine_input(frames: Sequence[bytes]) -> EngineInput:
+    """Decode what reaches an engine after startup.
+
+    Args:
+        frames: type, body and aux frames; no identity.
+
+    Raises:
+        DecodeError: unknown type, missing body, or a body of another shape.
+    """
+    if len(frames) < _BODY_FRAMES_MIN:
+        raise DecodeError(_INPUT, "frames", f"expected type and body, got {len(frames)}")
+    kind = bytes(frames[0])
+    body = frames[1:]
+    if kind == RequestType.ADD.value:
+        return _decode_add(body)
+    if kind == RequestType.ABORT.value:
+        ids = read_strs(unpack(body[0], "Abort"), Where("Abort", "Abort.request_ids"))
+        return Abort(request_ids=tuple([RequestId(item) for item in ids]))
+    if kind == RequestType.UTILITY.value:
+        return _decode_utility(body[0])
+    if kind == RequestType.START_DP_WAVE.value:
+        return _decode_start_wave(body)
+    raise DecodeError(_INPUT, "type", f"unknown request type {kind[:8].hex() or 'empty'}")
+
+
+def _decode_add(frames: Sequence[bytes]) -> Add:
+    name = "EngineCoreRequest"
+    row = read_row(unpack(frames[0], name), Where(name, name), REQUEST_REQUIRED, None)
+    values: dict[str, Any] = {}
+    for (field_name, read), raw in zip(_READERS.items(), row, strict=False):
+        values[field_name] = read(raw, Where(name, f"{name}.{field_name}"))
+    if values.get("prompt_embeds") is not None:
+        where = Where(name, f"{name}.prompt_embeds")
+        values["prompt_embeds"] = read_tensor(values["prompt_embeds"], where, frames)
+    if values["mm_features"] is not None:
+        where = Where(name, f"{name}.mm_features")
+        values["mm_features"] = resolve_nested(values["mm_features"], where, frames)
+    return Add(request=EngineCoreRequest(**values), aux=tuple([bytes(f) for f in frames[1:]]))
+
+
+def _decode_utility(body: bytes) -> UtilityCall:
+    name = "UtilityCall"
+    row = read_row(unpack(body, name), Where(name, name), 4, 4)
+    return UtilityCall(
+        client_index=read_int64(row[0], Where(name, "UtilityCall.client_index")),
+        call_id=CallId(read_int64(row[1], Where(name, "UtilityCall.call_id"))),
+        method=read_str(row[2], Where(name, "UtilityCall.method")),
+        args=read_list(row[3], Where(name, "UtilityCall.args")),
+    )
+
+
+def _decode_start_wave(frames: Sequence[bytes]) -> StartDpWave:
+    name = "StartDpWave"
+    if len(frames) != 1:
+        raise DecodeError(name, "frames", f"expected type and body, got {len(frames) + 1}")
+    row = read_row(unpack(frames[0], name), Where(name, name), 2, 2)
+    exclude = row[1]
+    if exclude is not None:
+        exclude = read_int64(exclude, Where(name, "StartDpWave.exclude_engine_index"))
+    wave = read_int64(row[0], Where(name, "StartDpWave.wave"))
+    return StartDpWave(wave=Wave(wave), exclude_engine_index=exclude)

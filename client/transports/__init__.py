@@ -1,0 +1,1 @@
+"""Transports over real sockets."""

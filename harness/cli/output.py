@@ -1,0 +1,158 @@
+"""Where commands write: text, JSON, progress; and errors that end a command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from harness.reports.diagnostic import Diagnostic, render
+from harness.reports.json_report import to_text
+from harness.scenario.problems import did_you_mean
+from harness.verdict import ExitCode
+
+STDOUT = "-"
+"""File name that means standard output."""
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class CommandError(click.ClickException):
+    """Ends a command with messages and an exit code.
+
+    Attributes:
+        diagnostics: what is printed to standard error.
+        code: the exit code.
+    """
+
+    def __init__(self, diagnostics: Iterable[Diagnostic], code: ExitCode) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__(self.diagnostics[0].title)
+        self.code = code
+
+    def show(self, file: Any = None) -> None:
+        """Print the messages."""
+        console = Console(file=file) if file is not None else Console(stderr=True)
+        for i, diagnostic in enumerate(self.diagnostics):
+            console.print(Text("\n") if i else Text(), end="")
+            console.print(render(diagnostic), soft_wrap=True)
+
+
+def usage_error(title: str, *, expected: str = "", help_text: str = "") -> CommandError:
+    """An error of use: exit code 2."""
+    return CommandError(
+        [Diagnostic("error", title, expected=expected, help=help_text)], ExitCode.USAGE
+    )
+
+
+def unknown_word(kind: str, word: str, choices: Iterable[str]) -> CommandError:
+    """An error of use: ``word`` is no ``kind``; lists the choices."""
+    known = list(choices)
+    return usage_error(
+        f"unknown {kind} '{word}'",
+        expected=f"one of {', '.join(known)}" if known else "(there is none)",
+        help_text=did_you_mean(word, known),
+    )
+
+
+def json_option(command: Command) -> Command:
+    """The option that every command has."""
+    return click.option(
+        "--json",
+        "json_file",
+        metavar="FILE",
+        callback=_writable,
+        help="Write the result as JSON; - is standard output (then nothing else is written there).",
+    )(command)
+
+
+def _writable(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is None or value == STDOUT:
+        return value
+    return check_writable(value, parameter.opts[0])
+
+
+def check_writable(value: str, option: str) -> str:
+    """Refuse a file that cannot be written before any work is done.
+
+    Raises:
+        CommandError: it is a folder, or its folder does not exist or is read-only.
+    """
+    path = Path(value)
+    if path.is_dir():
+        msg = f"{option}: {value} is a folder"
+        raise usage_error(msg, expected="the name of a file")
+    if not path.parent.is_dir():
+        msg = f"{option}: there is no folder {path.parent}"
+        raise usage_error(msg)
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        msg = f"{option}: {value} cannot be written"
+        raise usage_error(msg)
+    return value
+
+
+class Output:
+    """Text and JSON of one command. Text moves to standard error when JSON goes to stdout."""
+
+    def __init__(self, json_file: str | None) -> None:
+        self._json_file = json_file
+        self.text = Console(stderr=json_file == STDOUT)
+
+    def say(self, line: str | Text) -> None:
+        """Print one line (or more) of text, never wrapped or marked up."""
+        text = Text(line) if isinstance(line, str) else line
+        self.text.print(text, soft_wrap=True)
+
+    def show(self, diagnostic: Diagnostic) -> None:
+        """Print a message, set off by empty lines."""
+        self.say(Text("\n").join([Text(), render(diagnostic), Text()]))
+
+    def write(self, document: Any) -> None:
+        """Write the JSON document, where it was asked for.
+
+        Raises:
+            CommandError: the file cannot be written.
+        """
+        if self._json_file is None:
+            return
+        text = to_text(document)
+        if self._json_file == STDOUT:
+            # Names of files may hold bytes that are no UTF-8.
+            sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8"))
+            sys.stdout.flush()
+            return
+        path = Path(self._json_file)
+        try:
+            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            title = f"cannot write {path}: {error.strerror or error}"
+            raise CommandError([Diagnostic("error", title)], ExitCode.HARNESS) from error
+
+
+class Progress:
+    """One line on a terminal's standard error that says what goes on; silent elsewhere."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._shown = False
+
+    def show(self, line: str) -> None:
+        """Replace the line."""
+        if self._live:
+            width = max(20, Console(stderr=True).width - 1)
+            sys.stderr.write(f"\r\x1b[K{line[:width]}")
+            sys.stderr.flush()
+            self._shown = True
+
+    def clear(self) -> None:
+        """Remove the line, before other output."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._shown = False

@@ -1,0 +1,365 @@
+"""``wavecheck run``: play scenarios and judge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from client.protocol.profiles import RELEASES
+from harness.cli.catalogue import invariant_doc
+from harness.cli.output import (
+    STDOUT,
+    CommandError,
+    Output,
+    Progress,
+    check_writable,
+    json_option,
+    unknown_word,
+    usage_error,
+)
+from harness.cli.pool import Batch, Job, interruptible, run_jobs
+from harness.mutants import discover as discover_mutants
+from harness.reports.diagnostic import Diagnostic
+from harness.reports.json_report import run_document
+from harness.reports.junit import junit, write_junit
+from harness.reports.text import diagnostics, result_line, summary_line
+from harness.results import ScenarioResult
+from harness.runner import RunOptions, run_scenario
+from harness.scenario import selection
+from harness.scenario.loader import LoadedScenario
+from harness.strategies import discover as discover_strategies
+from harness.targets.base import TargetError, TargetInfo
+from harness.targets.registry import KINDS, open_target
+from harness.verdict import ERROR, ExitCode, counts, exit_code
+from harness.version import tool_version
+
+ALL = "all"
+"""``--profile all``: each release to which a scenario applies."""
+TIMEOUT_S = 300.0
+"""Default time limit of one scenario: a safety net far above what any needs."""
+
+EPILOG = """\b
+Examples:
+  wavecheck run                                everything, in simulation
+  wavecheck run waves/stale-first-request      one scenario by its id
+  wavecheck run waves routing --target zmq     two chapters, over real sockets
+  wavecheck run mine.yaml more-scenarios/      files and folders of your own
+  wavecheck run --schedules 200 --strategy random --seed 7 --jobs 2
+  wavecheck run --mutant ID                    see what a known bug looks like
+  wavecheck run --target vllm-rs --frontend 0.28.0 --json result.json
+"""
+
+
+@click.command("run", epilog=EPILOG)
+@click.argument("names", metavar="[PATH|ID]...", nargs=-1)
+@click.option(
+    "--target",
+    type=click.Choice(list(KINDS)),
+    default="sim",
+    show_default=True,
+    help="What is judged: our reference client in simulation (sim) or over real sockets (zmq), "
+    "or the real Rust frontend (vllm-rs).",
+)
+@click.option(
+    "--frontend",
+    metavar="V|PATH",
+    help="The real frontend to judge: a vLLM release, fetched if need be, or a binary. "
+    "Default: the newest known release.",
+)
+@click.option(
+    "--profile",
+    metavar="V|all",
+    help="The release whose protocol is spoken and whose promises are judged; all = each one "
+    "that applies. Default: the newest that applies.",
+)
+@click.option(
+    "--schedules",
+    type=click.IntRange(1, 10_000_000),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How many orders of events are tried for each scenario.",
+)
+@click.option(
+    "--strategy", default="fifo", show_default=True, metavar="S", help="Who picks the orders."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Seed of the strategy; the same seed plays the same schedules anywhere.",
+)
+@click.option("--mutant", metavar="ID", help="Judge a reference client that has this known bug.")
+@click.option("-k", "word", metavar="WORD", help="Only scenarios with WORD in their id or title.")
+@click.option("-x", "stop_first", is_flag=True, help="Stop at the first violation or error.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Worker processes.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=TIMEOUT_S,
+    show_default=True,
+    metavar="S",
+    help="Safety net: seconds after which one scenario is stopped and counts as an error.",
+)
+@click.option(
+    "--allow-known",
+    is_flag=True,
+    help="Violations that a scenario's `known` predicts for this release do not count, and "
+    "predicted ones that are missing do.",
+)
+@click.option(
+    "--strict", is_flag=True, help="What could not be judged counts, and violated `should` rules."
+)
+@json_option
+@click.option("--junit", "junit_file", metavar="FILE", help="Write a JUnit XML report.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where failure files go. Default: wavecheck-out, made at the first failure.",
+)
+def run_command(names: tuple[str, ...], **flags: Any) -> int:
+    """Play scenarios and judge what the target did.
+
+    PATH is a scenario file or a folder of them, anywhere. ID is a built-in scenario such as
+    waves/stale-first-request, or a chapter such as waves. Default: all built-in scenarios.
+
+    A violation shows the broken rule, what was expected beside what was seen, the events in
+    order, and the command that replays it.
+    """
+    with interruptible():
+        return int(_Run(names, **flags).go())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Flags:
+    target: str
+    frontend: str | None
+    profile: str | None
+    schedules: int
+    strategy: str
+    seed: int
+    mutant: str | None
+    word: str | None
+    stop_first: bool
+    jobs: int
+    timeout: float
+    allow_known: bool
+    strict: bool
+    json_file: str | None
+    junit_file: str | None
+    out: Path | None
+
+
+class _Run:
+    """One invocation."""
+
+    def __init__(self, names: Sequence[str], **flags: Any) -> None:
+        self._flags = _Flags(**flags)
+        self._names = names
+        self._output = Output(self._flags.json_file)
+        self._progress = Progress()
+        self._told = 0
+        self._total = 0
+
+    def go(self) -> ExitCode:
+        """Check the flags, play, report."""
+        self._check_words()
+        loaded = self._select()
+        try:
+            info = self._open_target()
+        except TargetError as error:
+            return self._no_target(error)
+        jobs = self._jobs(loaded)
+        self._total = len(jobs)
+        self._output.say(self._headline(info, len(loaded)))
+        self._tell_progress(jobs)
+        batch = run_jobs(
+            jobs,
+            run_scenario,
+            processes=self._flags.jobs,
+            on_result=lambda result: self._tell(result, jobs),
+            stops=self._stops,
+        )
+        self._progress.clear()
+        for result in batch.results[self._told :]:
+            self._print(result)
+        return self._report(info, batch)
+
+    # --- before -----------------------------------------------------------------------------
+
+    def _check_words(self) -> None:
+        flags = self._flags
+        if flags.strategy not in discover_strategies():
+            msg = "strategy"
+            raise unknown_word(msg, flags.strategy, discover_strategies())
+        mutants = [mutant.id for mutant in discover_mutants()]
+        if flags.mutant is not None and flags.mutant not in mutants:
+            msg = "mutant"
+            raise unknown_word(msg, flags.mutant, mutants)
+        if flags.profile is not None and flags.profile not in {*RELEASES, ALL}:
+            msg = "release"
+            raise unknown_word(msg, flags.profile, [*RELEASES, ALL])
+        if flags.junit_file is not None:
+            if flags.junit_file == STDOUT:
+                msg = "--junit takes the name of a file, not standard output"
+                raise usage_error(msg)
+            check_writable(flags.junit_file, "--junit")
+
+    def _select(self) -> list[LoadedScenario]:
+        try:
+            loaded = selection.load_all(selection.select(self._names))
+        except selection.SelectionError as error:
+            raise usage_error(str(error), help_text=error.help) from error
+        except selection.InvalidScenariosError as error:
+            found = [diagnostic for one in error.errors for diagnostic in one.diagnostics()]
+            raise CommandError(found, ExitCode.USAGE) from error
+        if self._flags.word is None:
+            return loaded
+        matching = selection.matching(loaded, self._flags.word)
+        if not matching:
+            msg = f"none of {len(loaded)} scenarios has '{self._flags.word}' in its id or title"
+            raise usage_error(
+                msg,
+                help_text="see `wavecheck list scenarios`",
+            )
+        return matching
+
+    def _open_target(self) -> TargetInfo:
+        """What the target is; refuses flags that it cannot serve."""
+        flags = self._flags
+        profile = None if flags.profile == ALL else flags.profile
+        try:
+            target = open_target(flags.target, flags.frontend, profile)
+        except ValueError as error:
+            # An unknown release of the frontend, or a path that is none.
+            raise usage_error(str(error)) from error
+        if not target.black_box:
+            if flags.frontend is not None:
+                msg = f"--frontend does not go with --target {flags.target}"
+                raise usage_error(
+                    msg,
+                    help_text="the reference client speaks every release: use --profile, or "
+                    "--target vllm-rs",
+                )
+        elif flags.mutant is not None:
+            msg = f"--mutant does not go with --target {flags.target}"
+            raise usage_error(
+                msg,
+                help_text="a mutant is a variant of the reference client: use sim or zmq",
+            )
+        elif flags.profile == ALL:
+            msg = f"--profile all does not go with --target {flags.target}"
+            raise usage_error(
+                msg,
+                help_text="the frontend decides the release: run once for each --frontend",
+            )
+        return target.info
+
+    def _jobs(self, loaded: Sequence[LoadedScenario]) -> list[Job]:
+        flags = self._flags
+        options = RunOptions(
+            target=flags.target,
+            frontend=flags.frontend,
+            profile=flags.profile,
+            schedules=flags.schedules,
+            strategy=flags.strategy,
+            seed=flags.seed,
+            mutant=flags.mutant,
+            timeout_s=flags.timeout,
+            allow_known=flags.allow_known,
+            strict=flags.strict,
+            out=flags.out,
+        )
+        if flags.profile != ALL:
+            return [Job(one, options) for one in loaded]
+        return [
+            Job(one, replace(options, profile=release))
+            for one in loaded
+            for release in selection.releases_of(one.scenario, RELEASES)
+        ]
+
+    def _headline(self, info: TargetInfo, scenarios: int) -> str:
+        flags = self._flags
+        parts = [f"{scenarios} scenarios" if scenarios != 1 else "1 scenario"]
+        parts.append(f"target {info.kind} {info.version}")
+        if flags.profile is not None:
+            parts.append(f"profile {flags.profile}")
+        if flags.mutant is not None:
+            parts.append(f"mutant {flags.mutant}")
+        parts.append(f"strategy {flags.strategy}, {flags.schedules} schedules, seed {flags.seed}")
+        return f"wavecheck {tool_version()}: {', '.join(parts)}"
+
+    # --- meanwhile --------------------------------------------------------------------------
+
+    def _stops(self, result: ScenarioResult) -> bool:
+        flags = self._flags
+        if not flags.stop_first:
+            return False
+        bad = counts(result, allow_known=flags.allow_known, strict=flags.strict)
+        return bad or result.status == ERROR
+
+    def _tell(self, result: ScenarioResult, jobs: Sequence[Job]) -> None:
+        self._progress.clear()
+        self._told += 1
+        self._print(result)
+        self._tell_progress(jobs)
+
+    def _tell_progress(self, jobs: Sequence[Job]) -> None:
+        if self._told < len(jobs):
+            name = jobs[self._told].loaded.id
+            self._progress.show(f"[{self._told + 1}/{self._total}] {name}")
+
+    def _print(self, result: ScenarioResult) -> None:
+        allow_known = self._flags.allow_known
+        self._output.say(result_line(result, allow_known=allow_known))
+        for diagnostic in diagnostics(result, invariant_doc, allow_known=allow_known):
+            self._output.show(diagnostic)
+
+    # --- after ------------------------------------------------------------------------------
+
+    def _report(self, info: TargetInfo, batch: Batch) -> ExitCode:
+        flags, results = self._flags, batch.results
+        code = exit_code(
+            results,
+            allow_known=flags.allow_known,
+            strict=flags.strict,
+            interrupted=batch.interrupted,
+        )
+        self._output.say(summary_line(results, code))
+        self._output.write(run_document(info, results, code))
+        if flags.junit_file is not None:
+            report = junit(
+                results,
+                invariant_doc,
+                target=info.kind,
+                allow_known=flags.allow_known,
+                strict=flags.strict,
+            )
+            try:
+                write_junit(report, Path(flags.junit_file))
+            except OSError as error:
+                title = f"cannot write {flags.junit_file}: {error.strerror or error}"
+                raise CommandError([Diagnostic("error", title)], ExitCode.HARNESS) from error
+        return code
+
+    def _no_target(self, error: TargetError) -> ExitCode:
+        """The target cannot be had: say so, and leave a document for who asked for one."""
+        flags = self._flags
+        info = TargetInfo(flags.target, flags.frontend or "", frozenset())
+        CommandError([Diagnostic("error", str(error))], ExitCode.HARNESS).show()
+        self._output.write(run_document(info, [], ExitCode.HARNESS))
+        return ExitCode.HARNESS

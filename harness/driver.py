@@ -1,0 +1,486 @@
+"""Plays the steps of a scenario against a frontend and mock engines, in the running loop.
+
+The driver knows no target: it starts operations as background tasks, waits for trace events
+and gates, and records what callers see. Judging is left to invariants and expectations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from packaging.version import Version
+
+from client.aio import DeadlineExceeded, all_done, with_deadline
+from harness.expectations import VIOLATED, Op, Outcome, View, describe_match
+from harness.expectations import judge as judge_expectation
+from harness.fence import Fence
+from harness.links_step import apply_link_step
+from harness.scenario.model import (
+    CallStep,
+    CoordinatorStep,
+    EngineStep,
+    EventMatch,
+    Expect,
+    LoadStep,
+    Scenario,
+    Step,
+    UtilityStep,
+    WaitStep,
+)
+from harness.targets.base import Frontend, TargetError
+from harness.trace.events import (
+    AbortRequested,
+    CallEnded,
+    CallOutput,
+    CallStarted,
+    CancelRequested,
+    ConnectEnded,
+    FaultInjected,
+    Fenced,
+    HealthSample,
+    Healed,
+    RunEnded,
+    StepBegan,
+    UtilityEnded,
+    UtilityStarted,
+)
+from harness.trace.recorder import Recorder
+from harness.worlds import World
+from mock_engines.cluster import Cluster
+from mock_engines.gates import Gates
+
+
+@dataclass(slots=True)
+class StepResult:
+    """An expectation, or a step that did not come to its end."""
+
+    step: int
+    outcome: Outcome
+
+
+@dataclass(slots=True)
+class Story:
+    """What is left after a run: operations and step results."""
+
+    ops: dict[str, Op] = field(default_factory=dict)
+    results: list[StepResult] = field(default_factory=list)
+    stuck: bool = False
+
+
+class Driver:
+    """One run of one scenario. Use once: ``await play()``, whatever happens ``await close()``."""
+
+    def __init__(
+        self,
+        *,
+        scenario: Scenario,
+        release: Version,
+        world: World,
+        frontend: Frontend,
+        cluster: Cluster,
+        gates: Gates,
+        trace: Recorder,
+        black_box: bool,
+    ) -> None:
+        self._scenario = scenario
+        self._release = release
+        self._world = world
+        self._frontend = frontend
+        self._cluster = cluster
+        self._gates = gates
+        self._trace = trace
+        self._black_box = black_box
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._background: list[asyncio.Task[None]] = []
+        self._starting: asyncio.Task[None] | None = None
+        self._connect: tuple[str | None, str] | None = None
+        self._connected = False
+        self._shut_down = False
+        self._fence = Fence(
+            world=world, frontend=frontend, cluster=cluster, trace=trace, black_box=black_box
+        )
+        self.story = Story()
+
+    # --- the whole run ----------------------------------------------------------------------
+
+    async def play(self) -> Story:
+        """Start, play every step, heal, fence and record the end.
+
+        Raises:
+            TargetError: startup failed although the scenario does not expect it, or the harness
+                could not do what a step asks.
+        """
+        await self._start()
+        for index, step in enumerate(self._scenario.steps):
+            self._trace.emit(StepBegan(index, step.verb))
+            try:
+                await with_deadline(self._play(index, step), self._world.step_limit_s)
+            except DeadlineExceeded:
+                self._give_up(index, step)
+                break
+        await self._end()
+        return self.story
+
+    async def _start(self) -> None:
+        self._cluster.start()
+        work = asyncio.get_running_loop().create_task(self._start_frontend(), name="connect")
+        self._starting = work
+        if all(step.verb != "connect" for step in self._scenario.steps):
+            await self._started()
+
+    async def _started(self) -> None:
+        """Wait for startup; its failure ends the run unless the scenario is about it."""
+        assert self._starting is not None
+        await all_done([self._starting])
+        self._starting.result()
+
+    async def _start_frontend(self) -> None:
+        try:
+            await self._frontend.start()
+        except TargetError:
+            raise
+        except Exception as error:
+            self._connect = (type(error).__name__, str(error))
+            self._trace.emit(ConnectEnded(*self._connect))
+            if not self._scenario.connect_fails:
+                msg = f"startup failed: {type(error).__name__}: {error}"
+                raise TargetError(msg) from error
+            return
+        self._connected = True
+        self._connect = (None, "")
+        self._trace.emit(ConnectEnded(None, ""))
+        if not self._scenario.connect_fails:
+            await with_deadline(self._cluster.joined(), self._world.step_limit_s)
+
+    def _give_up(self, index: int, step: Step) -> None:
+        self.story.stuck = True
+        waiting = "; ".join(self._world.waiting()) or "no task"
+        expected = f"step {index} ({describe_step(step)}) comes to its end"
+        seen = f"it still waits after {self._world.step_limit_s:g} s; alive: {waiting}"
+        self.story.results.append(StepResult(index, Outcome(VIOLATED, expected, seen)))
+
+    async def _end(self) -> None:
+        await with_deadline(self._started(), self._world.step_limit_s)
+        apply_link_step(self._frontend, None)
+        keep = set(self._scenario.open_at_end)
+        self._open_gates(keep)
+        self._trace.emit(Healed())
+        due = [task for name, task in self._tasks.items() if name not in keep]
+        fenced = True
+        try:
+            await with_deadline(self._rest(due), self._world.step_limit_s)
+        except DeadlineExceeded:
+            fenced = False
+        if self._connected and not self._shut_down:
+            shot = await self._frontend.snapshot("end")
+            if shot is not None:
+                self._trace.emit(shot)
+            await self._sample_health()
+        if fenced:
+            self._trace.emit(Fenced("end"))
+        open_ops = tuple(op.id for op in self.story.ops.values() if op.outcome == "pending")
+        self._trace.emit(RunEnded(open_ops))
+
+    def _open_gates(self, keep: set[str]) -> None:
+        """Open every gate that may open; those at which nobody waits yet too, if none is kept."""
+        if not keep:
+            self._gates.open_all()
+            return
+        for name in self._gates.waited_for():
+            if name not in keep:
+                self._gates.open(name)
+
+    async def _rest(self, due: Sequence[asyncio.Task[None]]) -> None:
+        await all_done([*self._background, *due])
+        await self._fence()
+
+    async def close(self) -> None:
+        """Cancel what is still open, stop frontend and engines. Never leaves a task behind."""
+        starting = [] if self._starting is None else [self._starting]
+        for task in [*starting, *self._tasks.values(), *self._background]:
+            if not task.done():
+                task.cancel()
+                await all_done([task])
+        self._tasks.clear()
+        self._background.clear()
+        try:
+            await self._frontend.stop()
+        finally:
+            await self._cluster.stop()
+
+    # --- steps ------------------------------------------------------------------------------
+
+    async def _play(self, index: int, step: Step) -> None:
+        match step.verb:
+            case "expect":
+                assert step.expect is not None
+                outcome = await self._judge(step.expect)
+                self.story.results.append(StepResult(index, outcome))
+            case "connect":
+                await self._started()
+            case "fence":
+                await self._fence()
+                self._trace.emit(Fenced("step"))
+            case "finish":
+                for name in step.finish or []:
+                    await all_done([self._task(name)])
+            case "open":
+                assert step.open is not None
+                self._gates.open(step.open)
+            case "call" | "utility":
+                self._begin(step)
+            case "cancel" | "drop":
+                await self._leave(step)
+            case "abort":
+                await self._abort(step.abort or [])
+            case _:
+                await self._play_fault(step)
+
+    async def _play_fault(self, step: Step) -> None:
+        if step.wait is not None:
+            await self._wait(step.wait)
+        elif step.engine is not None:
+            await self._engine(step.engine)
+        elif step.link is not None:
+            self._trace.emit(FaultInjected(f"link {_flat(step.link)}"))
+            apply_link_step(self._frontend, step.link)
+        elif step.coordinator is not None:
+            await self._coordinator(step.coordinator)
+        elif step.load is not None:
+            await self._load(step.load)
+        elif step.shutdown is not None:
+            self._shut_down = True
+            await self._frontend.shutdown(step.shutdown.timeout_s)
+        else:
+            msg = f"step verb {step.verb!r} is not playable"
+            raise TargetError(msg)
+
+    def _begin(self, step: Step) -> None:
+        if step.call is not None:
+            call = step.call
+            op = Op(call.id, "call", external_id=self._frontend.external_id(call))
+            self._trace.emit(
+                CallStarted(
+                    call.id,
+                    op.external_id,
+                    call.rank,
+                    tuple(call.rank_text or ()),
+                    call.surface,
+                )
+            )
+            self._spawn(op, self._run_call(op, call))
+        elif step.utility is not None:
+            utility = step.utility
+            op = Op(utility.id, "utility")
+            self._trace.emit(UtilityStarted(op.id, utility.method, utility.via))
+            self._spawn(op, self._run_utility(op, utility))
+
+    def _spawn(self, op: Op, work: Coroutine[Any, Any, None]) -> None:
+        if op.id in self.story.ops:
+            work.close()
+            msg = f"operation id {op.id!r} is used twice"
+            raise TargetError(msg)
+        self.story.ops[op.id] = op
+        loop = asyncio.get_running_loop()
+        self._tasks[op.id] = loop.create_task(work, name=f"op {op.id}")
+
+    async def _run_call(self, op: Op, step: CallStep) -> None:
+        def on_output(tokens: tuple[int, ...], finish: str | None) -> None:
+            op.tokens.extend(tokens)
+            self._trace.emit(CallOutput(op.id, tokens, finish))
+
+        try:
+            result = await self._frontend.generate(step, on_output)
+        except asyncio.CancelledError:
+            op.outcome = "cancelled"
+            self._trace.emit(CallEnded(op.id, "cancelled", None, None, ""))
+            raise
+        op.outcome, op.finish = result.outcome, result.finish
+        op.error, op.message = result.error, result.message
+        op.kv_transfer_params = result.kv_transfer_params
+        self._trace.emit(
+            CallEnded(op.id, op.outcome, op.finish, op.error, result.message)
+        )
+
+    async def _run_utility(self, op: Op, step: UtilityStep) -> None:
+        try:
+            result = await self._frontend.utility(step)
+        except asyncio.CancelledError:
+            op.outcome = "cancelled"
+            self._trace.emit(UtilityEnded(op.id, step.method, "cancelled", "None", None, ""))
+            raise
+        op.outcome, op.value = result.outcome, result.value
+        op.error, op.message = result.error, result.message
+        self._trace.emit(
+            UtilityEnded(
+                op.id, step.method, op.outcome, repr(op.value), op.error, result.message
+            )
+        )
+
+    def _task(self, name: str) -> asyncio.Task[None]:
+        if name not in self._tasks:
+            msg = f"operation {name!r} was never started"
+            raise TargetError(msg)
+        return self._tasks[name]
+
+    async def _leave(self, step: Step) -> None:
+        name = step.cancel if step.cancel is not None else step.drop
+        assert name is not None
+        task = self._task(name)
+        self._trace.emit(CancelRequested(name, step.verb))
+        task.cancel()
+        await all_done([task])
+
+    async def _abort(self, names: list[str]) -> None:
+        self._trace.emit(AbortRequested(tuple(names)))
+        known = self.story.ops
+        await self._frontend.abort(
+            [known[name].external_id if name in known else name for name in names]
+        )
+
+    async def _wait(self, step: WaitStep) -> None:
+        loop = asyncio.get_running_loop()
+        enough: asyncio.Future[None] = loop.create_future()
+        found = 0
+
+        def look(record: Any) -> None:
+            nonlocal found
+            if self._trace.match(record, step):
+                found += 1
+                if found >= step.count and not enough.done():
+                    enough.set_result(None)
+
+        for record in list(self._trace.records):
+            look(record)
+        unsubscribe = self._trace.subscribe(look)
+        try:
+            await enough
+        finally:
+            unsubscribe()
+
+    def _ranks(self, which: int | list[int] | str) -> list[int]:
+        if which == "all":
+            return self._scenario.topology.rank_list
+        return [which] if isinstance(which, int) else [int(rank) for rank in which]
+
+    async def _engine(self, step: EngineStep) -> None:
+        for rank in self._ranks(step.engine):
+            if step.rejoin:
+                self._trace.emit(FaultInjected(f"engine {rank} rejoins"))
+                await self._cluster.rejoin(rank)
+            if step.do:
+                verbs = ", ".join(action.verb for action in step.do)
+                self._trace.emit(FaultInjected(f"engine {rank}: {verbs}"))
+                work = self._cluster.act(rank, step.do)
+                if step.background:
+                    task = asyncio.get_running_loop().create_task(work, name=f"act {rank}")
+                    self._background.append(task)
+                else:
+                    await work
+
+    async def _coordinator(self, step: CoordinatorStep) -> None:
+        process = getattr(self._frontend, "coordinator", None)
+        if process is None:
+            msg = "this run has no external coordinator to act on"
+            raise TargetError(msg)
+        self._trace.emit(FaultInjected(f"coordinator {_flat(step)}"))
+        if step.stop:
+            await process.stop()
+        if step.start:
+            await process.start()
+        if step.publish is not None:
+            counts, wave, running = step.publish
+            await process.publish(counts, wave, running)
+        if step.publish_raw is not None:
+            await process.publish_raw([bytes.fromhex(frame) for frame in step.publish_raw])
+
+    async def _load(self, step: LoadStep) -> None:
+        """Short requests from a few callers, one after the other, until all are served."""
+        each = step.requests
+        if self._black_box and step.requests_real is not None:
+            each = step.requests_real
+        loop = asyncio.get_running_loop()
+        callers = [
+            loop.create_task(self._caller(n, each), name=f"load {n}") for n in range(step.clients)
+        ]
+        try:
+            await all_done(callers)
+        finally:
+            for caller in callers:
+                caller.cancel()
+        for caller in callers:
+            if not caller.cancelled() and (error := caller.exception()) is not None:
+                raise error
+
+    async def _caller(self, number: int, count: int) -> None:
+        prefix = f"load{sum(1 for name in self.story.ops if name.endswith('-0'))}"
+        for index in range(count):
+            call = CallStep(id=f"{prefix}-{number}-{index}", max_tokens=1)
+            op = Op(call.id, "call", external_id=self._frontend.external_id(call))
+            self.story.ops[op.id] = op
+            self._trace.emit(CallStarted(call.id, op.external_id, None, (), call.surface))
+            await self._run_call(op, call)
+
+    # --- judging ----------------------------------------------------------------------------
+
+    async def _sample_health(self) -> None:
+        health = await self._frontend.health()
+        self._trace.emit(HealthSample(health.healthy, health.error, health.message))
+
+    async def _judge(self, expect: Expect) -> Outcome:
+        asked = expect.model_fields_set
+        snapshot = health = info = state = None
+        if asked & {"pending_utility_calls", "in_flight", "coordinator_wave", "coordinator_running"}:
+            snapshot = await self._frontend.snapshot("step")
+            if snapshot is not None:
+                self._trace.emit(snapshot)
+        if asked & {"healthy", "health_error"}:
+            health = await self._frontend.health()
+            self._trace.emit(HealthSample(health.healthy, health.error, health.message))
+        if "server_info" in asked:
+            info = await self._frontend.server_info()
+        if expect.state is not None and expect.engine is not None:
+            state = self._cluster.state(expect.engine)
+        if expect.op is not None and "engine" in asked:
+            self._find_engine(expect.op)
+        view = View(
+            ops=self.story.ops,
+            records=self._trace.records,
+            matches=self._trace.match,
+            release=self._release,
+            connect_error=self._connect,
+            snapshot=snapshot,
+            health=health,
+            server_info=info,
+            engine_state=state,
+        )
+        return judge_expectation(expect, view)
+
+    def _find_engine(self, name: str) -> None:
+        op = self.story.ops.get(name)
+        if op is None:
+            return
+        match = EventMatch(event="add", request=name)
+        for record in self._trace.records:
+            if self._trace.match(record, match):
+                op.engine = getattr(record.event, "engine", None)
+
+
+def describe_step(step: Step) -> str:
+    """Name a step for people: verb and what it is about."""
+    if step.wait is not None:
+        return f"wait for {step.wait.count} × {describe_match(step.wait)}"
+    if step.finish is not None:
+        return f"finish {', '.join(step.finish)}"
+    return step.verb
+
+
+def _flat(model: Any) -> str:
+    return " ".join(f"{k}={v}" for k, v in model.model_dump(exclude_unset=True).items())
+
+
+
+__all__ = ["Driver", "StepResult", "Story", "describe_step"]

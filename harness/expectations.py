@@ -1,0 +1,249 @@
+"""Judging the ``expect`` steps of a scenario: a pure comparison of what is wanted and seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from harness.scenario.model import CountExpect, EventMatch, Expect
+from harness.targets.base import Health
+from harness.trace.events import Record, Snapshot
+
+HELD, VIOLATED, NOT_JUDGED = "held", "violated", "not_judged"
+
+
+@dataclass(slots=True)
+class Op:
+    """One call or utility call of the scenario, as its caller sees it."""
+
+    id: str
+    kind: str
+    external_id: str = ""
+    outcome: str = "pending"
+    finish: str | None = None
+    value: Any = None
+    error: str | None = None
+    message: str = ""
+    tokens: list[int] = field(default_factory=list)
+    kv_transfer_params: Mapping[str, Any] | None = None
+    engine: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What an expectation may look at, taken at one moment.
+
+    ``None`` for ``snapshot``, ``health`` or ``server_info`` means that the target cannot show it
+    (or that it was not asked for).
+    """
+
+    ops: Mapping[str, Op]
+    records: Sequence[Record]
+    matches: Callable[[Record, EventMatch], bool]
+    release: Version
+    connect_error: tuple[str | None, str] | None = None
+    snapshot: Snapshot | None = None
+    health: Health | None = None
+    server_info: Mapping[str, Any] | None = None
+    engine_state: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Result of one expectation: ``status`` held, violated or not_judged."""
+
+    status: str
+    expected: str
+    seen: str
+    witness: tuple[int, ...] = ()
+
+
+def subset_difference(wanted: Any, seen: Any) -> bool:
+    """Whether ``seen`` lacks something of ``wanted``; extra keys of maps do not count."""
+    if isinstance(wanted, Mapping) and isinstance(seen, Mapping):
+        return any(key not in seen or subset_difference(v, seen[key]) for key, v in wanted.items())
+    return bool(wanted != seen) or type(wanted) is not type(seen)
+
+
+def judge(expect: Expect, view: View) -> Outcome:
+    """Compare one expectation with the view; every part that is set must hold."""
+    if expect.when is not None and view.release not in SpecifierSet(expect.when):
+        return Outcome(NOT_JUDGED, f"only {expect.when}", f"release {view.release}")
+    parts = [
+        part
+        for check in (_op, _state, _count, _order, _registries, _health, _info, _connect)
+        if (part := check(expect, view)) is not None
+    ]
+    worst = VIOLATED if any(p.status == VIOLATED for p in parts) else HELD
+    if any(p.status == NOT_JUDGED for p in parts) and worst == HELD:
+        worst = NOT_JUDGED
+    shown = [p for p in parts if p.status == worst] or parts
+    witness = tuple(sorted({seq for p in shown for seq in p.witness}))
+    return Outcome(
+        worst, "; ".join(p.expected for p in shown), "; ".join(p.seen for p in shown), witness
+    )
+
+
+def _compare(wanted: Mapping[str, Any], seen: Mapping[str, Any]) -> Outcome:
+    bad = [key for key in wanted if subset_difference(wanted[key], seen.get(key))]
+    keys = bad or list(wanted)
+    return Outcome(
+        VIOLATED if bad else HELD,
+        ", ".join(f"{key} = {wanted[key]!r}" for key in keys),
+        ", ".join(f"{key} = {seen.get(key)!r}" for key in keys),
+    )
+
+
+def _op(expect: Expect, view: View) -> Outcome | None:
+    if expect.op is None:
+        return None
+    op = view.ops.get(expect.op)
+    if op is None:
+        return Outcome(VIOLATED, f"op {expect.op} was started", "it never was")
+    wanted: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
+    for name in ("outcome", "value", "error", "finish", "kv_transfer_params", "engine"):
+        if name in expect.model_fields_set:
+            wanted[name], seen[name] = getattr(expect, name), getattr(op, name)
+    if expect.tokens is not None:
+        wanted["tokens"], seen["tokens"] = expect.tokens, len(op.tokens)
+    if expect.message is not None:
+        contained = expect.message in op.message
+        wanted["message"] = f"… {expect.message} …"
+        seen["message"] = wanted["message"] if contained else op.message
+    if not wanted:
+        wanted, seen = {"started": True}, {"started": True}
+    result = _compare(wanted, seen)
+    seen_text = result.seen
+    if op.outcome == "failed" and result.status == VIOLATED:
+        seen_text += f" (op failed: {op.error}: {op.message})"
+    return Outcome(result.status, f"{op.id}: {result.expected}", f"{op.id}: {seen_text}")
+
+
+def _state(expect: Expect, view: View) -> Outcome | None:
+    if expect.state is None:
+        return None
+    where = f"engine {expect.engine}: "
+    if view.engine_state is None:
+        return Outcome(NOT_JUDGED, where + repr(expect.state), "the engine's state is not known")
+    result = _compare(expect.state, view.engine_state)
+    return Outcome(result.status, where + result.expected, where + result.seen)
+
+
+def describe_match(match: EventMatch) -> str:
+    """Say which events a match selects, in words."""
+    words = [match.event]
+    if match.request is not None:
+        words.append(f"of {match.request}")
+    if match.method is not None:
+        words.append(f"{match.method}")
+    if match.engine is not None:
+        words.append(f"at engine {match.engine}")
+    words.extend(f"{key}={value!r}" for key, value in match.where.items())
+    return " ".join(words)
+
+
+def _count(expect: Expect, view: View) -> Outcome | None:
+    count = expect.count
+    if count is None:
+        return None
+    found = [r.seq for r in view.records if view.matches(r, count)]
+    bounds = _bounds(count)
+    good = all(test(len(found)) for _, test in bounds)
+    text = " and ".join(words for words, _ in bounds)
+    return Outcome(
+        HELD if good else VIOLATED,
+        f"{text} × {describe_match(count)}",
+        f"{len(found)} × {describe_match(count)}",
+        tuple(found[:8]),
+    )
+
+
+def _bounds(count: CountExpect) -> list[tuple[str, Callable[[int], bool]]]:
+    bounds: list[tuple[str, Callable[[int], bool]]] = []
+    if (equals := count.equals) is not None:
+        bounds.append((f"exactly {equals}", lambda n: n == equals))
+    if (low := count.at_least) is not None:
+        bounds.append((f"at least {low}", lambda n: n >= low))
+    if (high := count.at_most) is not None:
+        bounds.append((f"at most {high}", lambda n: n <= high))
+    return bounds or [("at least 1", lambda n: n >= 1)]
+
+
+def _order(expect: Expect, view: View) -> Outcome | None:
+    if expect.order is None:
+        return None
+    firsts: list[int | None] = [
+        next((r.seq for r in view.records if view.matches(r, match)), None)
+        for match in expect.order
+    ]
+    known = [seq for seq in firsts if seq is not None]
+    good = len(known) == len(firsts) and known == sorted(known)
+    names = [describe_match(match) for match in expect.order]
+    seen = ", ".join(
+        f"{name} {'never' if seq is None else f'#{seq}'}"
+        for name, seq in zip(names, firsts, strict=True)
+    )
+    return Outcome(HELD if good else VIOLATED, " before ".join(names), seen, tuple(known))
+
+
+def _registries(expect: Expect, view: View) -> Outcome | None:
+    names = ("pending_utility_calls", "in_flight", "coordinator_wave", "coordinator_running")
+    wanted = {name: getattr(expect, name) for name in names if getattr(expect, name) is not None}
+    if not wanted:
+        return None
+    shot = view.snapshot
+    if shot is None:
+        return Outcome(NOT_JUDGED, repr(wanted), "the target cannot show its registries")
+    seen = {
+        "pending_utility_calls": len(shot.pending_utility),
+        "in_flight": len(shot.in_flight),
+        "coordinator_wave": shot.wave,
+        "coordinator_running": shot.running,
+    }
+    return _compare(wanted, seen)
+
+
+def _health(expect: Expect, view: View) -> Outcome | None:
+    wanted: dict[str, Any] = {}
+    if expect.healthy is not None:
+        wanted["healthy"] = expect.healthy
+    if expect.health_error is not None:
+        wanted["health error"] = expect.health_error
+    if not wanted:
+        return None
+    if view.health is None:
+        return Outcome(NOT_JUDGED, repr(wanted), "the target's health is not known")
+    if expect.health_error is not None and not view.health.healthy and view.health.error is None:
+        return Outcome(NOT_JUDGED, repr(wanted), "the target does not say which error it was")
+    return _compare(wanted, {"healthy": view.health.healthy, "health error": view.health.error})
+
+
+def _info(expect: Expect, view: View) -> Outcome | None:
+    if expect.server_info is None:
+        return None
+    if view.server_info is None:
+        return Outcome(NOT_JUDGED, repr(expect.server_info), "the target does not say")
+    return _compare(expect.server_info, view.server_info)
+
+
+def _connect(expect: Expect, view: View) -> Outcome | None:
+    if expect.connect is None:
+        return None
+    if view.connect_error is None:
+        return Outcome(VIOLATED, f"connect: {expect.connect}", "connect: still pending")
+    error, message = view.connect_error
+    wanted: dict[str, Any] = {"connect": expect.connect}
+    seen: dict[str, Any] = {"connect": "ok" if error is None else "failed"}
+    if expect.error is not None and expect.op is None:
+        wanted["error"], seen["error"] = expect.error, error
+    if expect.message is not None and expect.op is None:
+        wanted["message"] = f"… {expect.message} …"
+        seen["message"] = wanted["message"] if expect.message in message else message
+    result = _compare(wanted, seen)
+    note = f" ({error}: {message})" if result.status == VIOLATED and error is not None else ""
+    return Outcome(result.status, result.expected, result.seen + note)

@@ -1,0 +1,138 @@
+"""The fence: everything that was sent before has arrived and been acted on.
+
+Absence (of an ABORT, of a second broadcast) is judged behind a fence, never after a wait.
+In simulation the loop itself knows when nothing can run. Over real sockets a round trip to
+every live engine travels behind all earlier messages of the same sockets, and coordinator
+traffic, which has sockets of its own, is balanced against the trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from client.events import (
+    CoordinatorPublished,
+    CoordinatorStateApplied,
+    FirstRequestHandled,
+    FirstRequestQueued,
+    HealthFailed,
+    WaveNoticeHandled,
+)
+from harness.targets.base import Frontend
+from harness.trace.events import Record
+from harness.trace.recorder import Recorder
+from harness.worlds import World
+from mock_engines.cluster import Cluster
+from mock_engines.events import EngineDied, EngineJoined, StartWaveSeen, WaveNoticeSent
+
+ROUNDS = 2
+"""A reply may cause a send (an output ends a request, its wave completes); two rounds see it."""
+
+
+class Fence:
+    """Call it to fence. Keeps the balance of coordinator traffic from the trace."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        frontend: Frontend,
+        cluster: Cluster,
+        trace: Recorder,
+        black_box: bool,
+    ) -> None:
+        self._world = world
+        self._frontend = frontend
+        self._cluster = cluster
+        self._trace = trace
+        self._balance = None if black_box or world.virtual else Balance()
+        self._live: dict[int, bool] = {}
+        trace.subscribe(self._watch)
+
+    def _watch(self, record: Record) -> None:
+        event = record.event
+        if isinstance(event, EngineJoined):
+            self._live[event.engine] = True
+        elif isinstance(event, EngineDied):
+            self._live[event.engine] = False
+        if self._balance is not None:
+            self._balance.feed(event)
+
+    async def __call__(self) -> None:
+        """Fence now."""
+        for _ in range(ROUNDS):
+            await self._cluster.idle()
+            if not self._world.virtual:
+                live = tuple(rank for rank in sorted(self._live) if self._live[rank])
+                await self._frontend.fence(live)
+                await self._balanced()
+            await self._world.settle()
+
+    async def _balanced(self) -> None:
+        balance = self._balance
+        if balance is None or balance.settled():
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def look(_record: Record) -> None:
+            if balance.settled() and not done.done():
+                done.set_result(None)
+
+        unsubscribe = self._trace.subscribe(look)
+        try:
+            await done
+        finally:
+            unsubscribe()
+
+
+class Balance:
+    """Counts coordinator messages sent against those handled, for the reference client."""
+
+    def __init__(self) -> None:
+        self._notices = 0
+        self._firsts = 0
+        self._publishes = 0
+        self._broadcasts_due: dict[int, int] = {}
+        self._closed = False
+
+    def feed(self, event: object) -> None:
+        """Take one trace event."""
+        match event:
+            case WaveNoticeSent():
+                self._notices += 1
+            case WaveNoticeHandled():
+                self._notices -= 1
+                if event.broadcast:
+                    self._broadcast()
+            case FirstRequestQueued():
+                self._firsts += 1
+            case FirstRequestHandled():
+                self._firsts -= 1
+                if event.broadcast_wave is not None:
+                    self._broadcast()
+            case CoordinatorPublished():
+                self._publishes += 1
+            case CoordinatorStateApplied():
+                self._publishes -= 1
+            case EngineJoined():
+                self._broadcasts_due.setdefault(event.engine, 0)
+            case EngineDied():
+                self._broadcasts_due.pop(event.engine, None)
+            case StartWaveSeen():
+                if event.engine in self._broadcasts_due:
+                    self._broadcasts_due[event.engine] -= 1
+            case HealthFailed():
+                self._closed = True
+            case _:
+                pass
+
+    def _broadcast(self) -> None:
+        for rank in self._broadcasts_due:
+            self._broadcasts_due[rank] += 1
+
+    def settled(self) -> bool:
+        """Whether nothing is known to be under way. A failed client handles nothing more."""
+        if self._closed:
+            return True
+        owed = any(count > 0 for count in self._broadcasts_due.values())
+        return not owed and self._notices <= 0 and self._firsts <= 0 and self._publishes <= 0

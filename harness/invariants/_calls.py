@@ -1,0 +1,105 @@
+"""Follows generations as their callers see them. Not an invariant."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.invariants._run import EventTypes
+from harness.trace.events import (
+    AbortRequested,
+    CallEnded,
+    CallStarted,
+    CancelRequested,
+    Record,
+)
+
+_SUFFIX = re.compile(r"-[0-9a-f]{8}$")
+"""Random end of an internal id (protocol page, 6.4)."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One generation.
+
+    Attributes:
+        left: the caller left while it was open.
+        abort_asked: the caller asked for its abort while it was open.
+    """
+
+    event: CallStarted
+    started: Record
+    left: Record | None = None
+    abort_asked: Record | None = None
+    ended: Record | None = None
+    end: CallEnded | None = None
+
+    @property
+    def op(self) -> str:
+        """Its step id."""
+        return self.event.op
+
+    @property
+    def open(self) -> bool:
+        """Not ended for its caller."""
+        return self.ended is None
+
+    @property
+    def wanted(self) -> bool:
+        """Open, and nobody asked for its end."""
+        return self.open and self.left is None and self.abort_asked is None
+
+    @property
+    def gone(self) -> Record | None:
+        """The record that says that no caller waits any more."""
+        return self.left or self.ended
+
+
+class CallBook:
+    """All generations, by op and by external id."""
+
+    HANDLES: ClassVar[EventTypes] = (CallStarted, CallEnded, CancelRequested, AbortRequested)
+
+    def __init__(self) -> None:
+        self.calls: dict[str, Call] = {}
+        self._by_external: dict[str, list[Call]] = {}
+
+    def feed(self, record: Record) -> None:
+        """Take one record."""
+        event = record.event
+        match event:
+            case CallStarted():
+                call = Call(event, record)
+                self.calls[event.op] = call
+                self._by_external.setdefault(event.external_id, []).append(call)
+            case CallEnded():
+                ended = self.calls.get(event.op)
+                if ended is not None and ended.open:
+                    ended.ended, ended.end = record, event
+            case CancelRequested():
+                left = self.calls.get(event.op)
+                if left is not None and left.open and left.left is None:
+                    left.left = record
+            case AbortRequested():
+                for op in event.ops:
+                    for asked in self._named(op):
+                        if asked.open and asked.abort_asked is None:
+                            asked.abort_asked = record
+            case _:
+                pass
+
+    def _named(self, name: str) -> list[Call]:
+        """Aborts name ops, or external ids where a scenario aborts what it never began."""
+        call = self.calls.get(name)
+        return [call] if call is not None else self._by_external.get(name, [])
+
+    def of_request(self, request_id: str, external_id: str | None = None) -> list[Call]:
+        """The calls that a request on the wire may belong to, in order of their start.
+
+        Several only if they share an external id.
+        """
+        for name in (external_id, request_id, _SUFFIX.sub("", request_id)):
+            if name is not None and name in self._by_external:
+                return self._by_external[name]
+        return []

@@ -1,0 +1,138 @@
+"""What many invariants share: books that follow a run, and its end.
+
+Not an invariant: classes here have no id, so that ``discover`` passes them by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Protocol
+
+from client.events import ClientClosed, HealthFailed
+from harness.invariants.base import Invariant, RunContext
+from harness.trace.events import (
+    Fenced,
+    HealthSample,
+    LogLine,
+    ProcessExited,
+    Record,
+    RunEnded,
+    StepBegan,
+)
+from mock_engines.events import EngineDied, RawSent
+
+EventTypes = tuple[type, ...]
+
+
+def event_types(*groups: Iterable[type]) -> EventTypes:
+    """Join groups of event types, each type once (a checker is fed once for each entry)."""
+    return tuple(dict.fromkeys(cls for group in groups for cls in group))
+
+
+class Book(Protocol):
+    """Follows one aspect of a run."""
+
+    HANDLES: ClassVar[EventTypes]
+
+    def feed(self, record: Record) -> None:
+        """Take one record, of any type."""
+
+
+class FrontendState:
+    """Whether the frontend can still be held to its duties.
+
+    Attributes:
+        failed: it said that it failed, the first time.
+        suspect: an engine did what makes a frontend fail closed: sentinel, scripted bytes.
+        closing: its shutdown began, or its process ended.
+    """
+
+    HANDLES: ClassVar[EventTypes] = (
+        HealthFailed,
+        HealthSample,
+        EngineDied,
+        RawSent,
+        ClientClosed,
+        ProcessExited,
+        StepBegan,
+    )
+
+    def __init__(self, context: RunContext) -> None:
+        # A white-box frontend says itself when it fails, so that nothing must be suspected.
+        self._white = "see.client-events" in context.capabilities
+        self.failed: Record | None = None
+        self.suspect: Record | None = None
+        self.closing: Record | None = None
+
+    @property
+    def sound(self) -> bool:
+        """Nothing speaks against it being up and serving."""
+        return self.failed is None and self.suspect is None and self.closing is None
+
+    def feed(self, record: Record) -> None:
+        """Take one record."""
+        match record.event:
+            case HealthFailed() | HealthSample(healthy=False):
+                self.failed = self.failed or record
+            case EngineDied(how="sentinel") | RawSent(path="main" | "coordinator"):
+                if not self._white:
+                    self.suspect = self.suspect or record
+            case ClientClosed() | ProcessExited() | StepBegan(verb="shutdown"):
+                self.closing = self.closing or record
+            case _:
+                pass
+
+
+class RunInvariant(Invariant):
+    """Base of invariants that read a run up to ``RunEnded``.
+
+    Stopping a frontend cancels whatever is open; that is no behaviour to judge, so records
+    after ``RunEnded`` are ignored, log lines apart (a log is read with delay).
+
+    Subclasses put their books into ``self.books`` and their types into ``handles``, and
+    override ``see`` and, where needed, ``at_rest``.
+    """
+
+    ENDS: ClassVar[EventTypes] = (Fenced, RunEnded)
+
+    def __init__(self, context: RunContext) -> None:
+        super().__init__(context)
+        self.state = FrontendState(context)
+        self.books: list[Book] = [self.state]
+        self.ended: Record | None = None
+        self.fenced: Record | None = None
+        """The final fence: everything sent has arrived."""
+
+    def on_event(self, record: Record) -> None:
+        """Feed the books, then the checker itself."""
+        event = record.event
+        if self.ended is not None and type(event) is not LogLine:
+            return
+        for book in self.books:
+            book.feed(record)
+        if isinstance(event, Fenced) and event.phase == "end":
+            self.fenced = record
+        self.see(record)
+        if isinstance(event, RunEnded):
+            self.ended = record
+            self.at_rest(record)
+
+    def see(self, record: Record) -> None:
+        """Take one record; the books know it already."""
+
+    def at_rest(self, record: Record) -> None:
+        """Judge what must be true at the end. ``record`` is ``RunEnded``."""
+
+    @property
+    def white(self) -> bool:
+        """Whether the target reports the client's own events."""
+        return "see.client-events" in self.context.capabilities
+
+    @property
+    def open_on_purpose(self) -> frozenset[str]:
+        """Ids that the scenario leaves open."""
+        return frozenset(self.context.scenario.open_at_end)
+
+
+STATE = event_types(FrontendState.HANDLES, RunInvariant.ENDS)
+"""What every ``RunInvariant`` handles at least."""

@@ -1,0 +1,96 @@
+"""Follows the waves that were announced to anybody. Not an invariant."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from client.events import CoordinatorPublished, CoordinatorStateApplied
+from harness.invariants._run import EventTypes
+from harness.invariants.base import RunContext
+from harness.scenario.model import CoordinatorStep
+from harness.trace.events import Record, StepBegan
+from mock_engines.events import EngineJoined, RawSent, WaveNoticeSent
+
+
+def coordinator_step(context: RunContext, record: Record) -> CoordinatorStep | None:
+    """The ``coordinator`` step that begins with this record, if it is one."""
+    event = record.event
+    if not isinstance(event, StepBegan) or event.verb != "coordinator":
+        return None
+    steps = context.scenario.steps
+    return steps[event.index].coordinator if event.index < len(steps) else None
+
+
+def restarts_coordinator(context: RunContext, record: Record) -> bool:
+    """Whether the external coordinator is stopped or started now; a new one begins at wave 0."""
+    step = coordinator_step(context, record)
+    return step is not None and (step.stop or step.start)
+
+
+class WaveBook:
+    """Which waves somebody announced.
+
+    Attributes:
+        highest: the highest wave that anybody can know: w of a start_wave, w + 1 of a
+            wave_complete, w of a publish; 0 at the start.
+        by: the record that announced it.
+        opaque: scripted bytes may have announced anything.
+        starts, completes: wave → the notices of it, in order.
+        rejoined: an engine joined twice; a coordinator may repeat itself for it.
+    """
+
+    HANDLES: ClassVar[EventTypes] = (
+        WaveNoticeSent,
+        CoordinatorPublished,
+        CoordinatorStateApplied,
+        RawSent,
+        StepBegan,
+        EngineJoined,
+    )
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._joined: set[int] = set()
+        self.highest = 0
+        self.by: Record | None = None
+        self.opaque = False
+        self.starts: dict[int, list[Record]] = {}
+        self.completes: dict[int, list[Record]] = {}
+        self.rejoined = False
+
+    def feed(self, record: Record) -> None:
+        """Take one record."""
+        event = record.event
+        match event:
+            case WaveNoticeSent(notice="start"):
+                self.starts.setdefault(event.wave, []).append(record)
+                self._announce(event.wave, record)
+            case WaveNoticeSent():
+                self.completes.setdefault(event.wave, []).append(record)
+                self._announce(event.wave + 1, record)
+            case CoordinatorPublished() | CoordinatorStateApplied():
+                self._announce(event.wave, record)
+            case RawSent(path="coordinator"):
+                self.opaque = True
+            case EngineJoined():
+                self.rejoined = self.rejoined or event.engine in self._joined
+                self._joined.add(event.engine)
+            case StepBegan():
+                self._step(record)
+            case _:
+                pass
+
+    def _step(self, record: Record) -> None:
+        step = coordinator_step(self._context, record)
+        if step is None:
+            return
+        if step.publish is not None and len(step.publish) > 1:
+            wave = step.publish[1]
+            if isinstance(wave, int):
+                self._announce(wave, record)
+        if step.publish_raw is not None:
+            self.opaque = True
+
+    def _announce(self, wave: int, record: Record) -> None:
+        if wave > self.highest:
+            self.highest, self.by = wave, record

@@ -1,0 +1,95 @@
+"""Invariant engine.utility-effects-settled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.invariants._fanouts import UNREADABLE, FanOutBook, parse
+from harness.invariants._run import STATE, RunInvariant, event_types
+from harness.invariants.base import Kind, Level, RunContext
+from harness.trace.events import Record
+from mock_engines.events import EngineDied, UtilityApplied
+
+
+class UtilityEffectsSettled(RunInvariant):
+    """After a failed admin call the engines are equal again.
+
+    Statement: If a utility call that changes state failed, then at the final fence every engine
+        has gone through the same changes, undone ones included, as far as their state tells.
+    Reason: A group that is half paused, or half without an adapter, gives answers that depend on
+        the engine that a request happens to meet.
+    Source: vllm#52671 (compensation as the reason to wait for all engines); fault U2 and B37,
+        B38 of the catalogue of public faults: no release compensates by itself.
+    Limits: A wish, not a promise. States are compared by the keys that utilities changed; an
+        engine that died is left out.
+    """
+
+    id = "engine.utility-effects-settled"
+    level = Level.SHOULD
+    kind = Kind.EVENTUALLY
+    needs = frozenset({"see.wire", "see.results"})
+    handles = event_types(STATE, FanOutBook.HANDLES, (UtilityApplied, EngineDied))
+
+    def __init__(self, context: RunContext) -> None:
+        super().__init__(context)
+        self.fans = FanOutBook(context)
+        self.books.append(self.fans)
+        self._states: dict[int, dict[str, Any]] = {rank: {} for rank in context.ranks}
+        self._last: dict[int, Record] = {}
+        self._touched: dict[int, None] = {}
+        self._dead: dict[int, None] = {}
+
+    def see(self, record: Record) -> None:
+        """Keep each engine's state."""
+        event = record.event
+        if isinstance(event, EngineDied):
+            self._dead[event.engine] = None
+        elif isinstance(event, UtilityApplied):
+            self._touched[event.call_id] = None
+            self._last[event.engine] = record
+            state = self._states.setdefault(event.engine, {})
+            state.update(_pairs(event.state))
+
+    def at_rest(self, record: Record) -> None:
+        """Compare the engines, if some state-changing call failed."""
+        failed = [
+            fan
+            for fan in self.fans.fans.values()
+            if fan.end is not None
+            and fan.end.outcome == "failed"
+            and any(call_id in self._touched for call_id in fan.calls)
+        ]
+        if not failed or self.fenced is None:
+            return
+        self.exercised += len(failed)
+        live = [rank for rank in self._states if rank not in self._dead]
+        keys = dict.fromkeys(key for rank in live for key in self._states[rank])
+        for key in keys:
+            values = {rank: _settled(self._states[rank].get(key)) for rank in live}
+            if len({repr(value) for value in values.values()}) > 1:
+                shown = ", ".join(f"engine {rank}: {value!r}" for rank, value in values.items())
+                self.violate(
+                    f"{failed[0].event.method} failed and left the engines apart",
+                    expected=f"one value of {key} at all engines",
+                    seen=shown,
+                    witness=(
+                        *(fan.ended for fan in failed if fan.ended is not None),
+                        *(self._last[rank] for rank in live if rank in self._last),
+                    ),
+                )
+                return
+
+
+def _pairs(text: str) -> dict[str, Any]:
+    """Read ``state``: a repr of a mapping or of sorted pairs; else the text as a whole."""
+    value = parse(text)
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, list) and all(isinstance(p, list) and len(p) == 2 for p in value):
+        return {str(name): item for name, item in value}
+    return {} if value is UNREADABLE and not text else {"state": text}
+
+
+def _settled(value: Any) -> Any:
+    """A key that was never set equals one that is empty or off."""
+    return value if value else None

@@ -1,0 +1,76 @@
+"""Invariant request.every-add-ends."""
+
+from __future__ import annotations
+
+from harness.invariants._adds import Episode
+from harness.invariants._requests import REQUESTS, RequestInvariant
+from harness.invariants.base import Kind
+from harness.trace.events import Record
+from mock_engines.events import AbortSeen
+
+
+class EveryAddEnds(RequestInvariant):
+    """Each ADD ends in exactly one of: the engine's finish, an ABORT, the frontend's end.
+
+    Statement: For every ADD, by the final fence the engine has finished the request or received
+        an ABORT for it, unless its caller still waits or the frontend or the engine is gone; and
+        no ABORT follows a finish that its caller has received.
+    Reason: A request whose caller left and that nobody aborts decodes for nobody and holds cache;
+        an ABORT behind a finish may hit the next request of the same id.
+    Source: vllm#52671 (cancelled inside call), #9428, #32442 (disconnects); protocol page,
+        sections 6.2, 8.2 and 22 (4), (5).
+    Limits: Judged behind the final fence. A request that its engine never ends while the caller
+        waits is the engine's doing. A frontend that failed or is shut down aborts nothing.
+    """
+
+    id = "request.every-add-ends"
+    kind = Kind.EVENTUALLY
+    needs = frozenset({"see.wire", "see.results"})
+    handles = REQUESTS
+
+    def see(self, record: Record) -> None:
+        """Look at aborts behind a received finish."""
+        event = record.event
+        if not isinstance(event, AbortSeen):
+            return
+        for request_id in event.request_ids:
+            episode = self.adds.at(request_id, event.engine)
+            if episode is None or episode.finish is None:
+                continue
+            calls = self.calls_of(episode)
+            received = [c for c in calls if c.end is not None and c.end.outcome == "finished"]
+            asked = any(c.left is not None or c.abort_asked is not None for c in calls)
+            if calls and len(received) == len(calls) and not asked:
+                self.violate(
+                    f"request {request_id} was aborted after its caller had the finish",
+                    expected=f"one end of request {request_id}",
+                    seen=f"finish at event {episode.finish.seq} and ABORT at event {record.seq}",
+                    witness=(episode.add, episode.finish, record),
+                )
+
+    def at_rest(self, record: Record) -> None:
+        """Look for requests that an engine still has and nobody waits for."""
+        abandoned: list[Episode] = []
+        for episode in self.adds.episodes:
+            if not episode.open:
+                self.exercised += 1
+                continue
+            calls = self.calls_of(episode)
+            if not calls or any(call.gone is None for call in calls):
+                continue
+            if self.state.sound:
+                self.exercised += 1
+                abandoned.append(episode)
+        if abandoned and self.fenced is None:
+            self.unjudged = "no final fence: an ABORT may still be under way"
+            return
+        for episode in abandoned:
+            gone = [call.gone for call in self.calls_of(episode) if call.gone is not None]
+            self.violate(
+                f"engine {episode.engine} still has request {episode.event.request_id}, which"
+                " nobody waits for",
+                expected=f"finish of, or ABORT for, {episode.event.request_id}"
+                f" at engine {episode.engine}",
+                seen="neither by the final fence",
+                witness=(episode.add, *gone, self.fenced or record),
+            )

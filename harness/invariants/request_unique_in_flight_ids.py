@@ -1,0 +1,44 @@
+"""Invariant request.unique-in-flight-ids."""
+
+from __future__ import annotations
+
+from harness.invariants._requests import REQUESTS, RequestInvariant
+from harness.trace.events import Record
+from mock_engines.events import AddSeen
+
+
+class UniqueInFlightIds(RequestInvariant):
+    """No two requests in flight carry one internal id.
+
+    Statement: Whenever an ADD arrives, no earlier request of the same id is still held by an
+        engine with a caller that waits for it.
+    Reason: Outputs are told apart by id alone; two requests of one id get each other's tokens,
+        and one ABORT ends both.
+    Source: protocol page, sections 6.1 (duplicate ids are refused) and 6.4.
+    Limits: An id may be used again once its caller has left or has its end, even though the ABORT
+        is still on its way to another engine.
+    """
+
+    id = "request.unique-in-flight-ids"
+    needs = frozenset({"see.wire", "see.results"})
+    handles = REQUESTS
+
+    def see(self, record: Record) -> None:
+        """Compare an ADD with earlier ones of its id."""
+        event = record.event
+        if not isinstance(event, AddSeen):
+            return
+        self.exercised += 1
+        episodes = self.adds.by_id[event.request_id]
+        for episode in episodes[:-1]:
+            if not episode.open:
+                continue
+            before = [c for c in self.calls_of(episode) if c.started.seq < episode.add.seq]
+            if any(not call.wanted for call in before):
+                continue  # the id was free for its client
+            self.violate(
+                f"two requests in flight have the id {event.request_id}",
+                expected=f"one request {event.request_id} in flight",
+                seen=f"ADD at engine {episode.engine}, then at engine {event.engine}",
+                witness=(episode.add, record),
+            )

@@ -1,0 +1,48 @@
+"""Invariant routing.unconnected-rank-refused."""
+
+from __future__ import annotations
+
+from harness.invariants._ranks import REFUSED_RANK, asked
+from harness.invariants._requests import REQUESTS, RequestInvariant
+from harness.trace.events import CallEnded, Record
+
+
+class UnconnectedRankRefused(RequestInvariant):
+    """A rank that no connected engine has is refused, and the caller is told so.
+
+    Statement: Every call that names a rank without a connected engine, and that reached no engine,
+        ends failed; where the frontend's error is seen, it is ``InvalidDataParallelRank``.
+    Reason: A caller that is served somewhere else, or hangs, cannot correct its rank.
+    Source: vllm#51178; protocol page, section 7.3.
+    Limits: Ranks are those of the topology. A call whose ADD arrived at some engine is judged by
+        ``routing.explicit-rank``. A call that was cancelled, or met a frontend that had failed,
+        is left out.
+    """
+
+    id = "routing.unconnected-rank-refused"
+    needs = frozenset({"see.wire", "see.results"})
+    handles = REQUESTS
+
+    def see(self, record: Record) -> None:
+        """Judge the end of such a call."""
+        event = record.event
+        if not isinstance(event, CallEnded) or event.outcome == "cancelled":
+            return
+        call = self.calls.calls.get(event.op)
+        if call is None or not self.state.sound:
+            return
+        rank = asked(call.event).rank
+        if rank is None or rank in self.context.ranks:
+            return
+        if any(call in self.calls_of(episode) for episode in self.adds.episodes):
+            return
+        self.exercised += 1
+        named = event.error == REFUSED_RANK or not self.white
+        if event.outcome != "failed" or not named:
+            connected = sorted(self.context.ranks)
+            self.violate(
+                f"call {event.op} asked for rank {rank}, which is not connected",
+                expected=f"failed with {REFUSED_RANK} (connected ranks: {connected})",
+                seen=f"{event.outcome} with {event.error}",
+                witness=(call.started, record),
+            )

@@ -1,0 +1,52 @@
+"""The mutants, found by scanning this package: one class in one file, sorted by id."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import pkgutil
+
+from harness.mutants.base import Mutant
+
+
+class UnknownMutantError(ValueError):
+    """There is no mutant of this id; the message lists those there are."""
+
+    def __init__(self, mutant_id: str) -> None:
+        self.mutant_id = mutant_id
+        known = ", ".join(mutant.id for mutant in discover())
+        super().__init__(f"unknown mutant {mutant_id!r}; known: {known}")
+
+
+@functools.cache
+def discover() -> tuple[type[Mutant], ...]:
+    """Import every module of this package and return its mutants, sorted by id.
+
+    Raises:
+        RuntimeError: two classes have one id; the message names both files.
+    """
+    found: dict[str, type[Mutant]] = {}
+    for info in sorted(pkgutil.iter_modules(__path__), key=lambda item: item.name):
+        module = importlib.import_module(f"{__name__}.{info.name}")
+        for _, cls in inspect.getmembers(module, inspect.isclass):
+            if cls.__module__ != module.__name__ or not issubclass(cls, Mutant) or cls is Mutant:
+                continue
+            if cls.id in found:
+                files = f"{found[cls.id].__module__} and {cls.__module__}"
+                msg = f"mutant id {cls.id!r} is used twice: {files}"
+                raise RuntimeError(msg)
+            found[cls.id] = cls
+    return tuple(found[key] for key in sorted(found))
+
+
+def find_mutant(mutant_id: str) -> type[Mutant]:
+    """Return the mutant of this id.
+
+    Raises:
+        UnknownMutantError: there is none.
+    """
+    for mutant in discover():
+        if mutant.id == mutant_id:
+            return mutant
+    raise UnknownMutantError(mutant_id)

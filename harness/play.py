@@ -1,0 +1,156 @@
+"""One run of one scenario on one target: build, play, judge. No files, no printing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from client.components import Components
+from client.events import ClientEvent, UtilityRegistered, UtilityReleased, UtilitySettled
+from client.protocol.ids import FENCE_METHOD
+from client.protocol.profiles import Profile
+from harness.driver import Driver, Story
+from harness.invariants import discover
+from harness.invariants.base import Judge, RunContext, Verdict
+from harness.scenario.model import Scenario, Topology
+from harness.tape import Tape
+from harness.targets.base import Emit, Frontend
+from harness.trace.events import GateWasOpened, Record
+from harness.trace.recorder import Recorder
+from harness.worlds import World
+from mock_engines.cluster import Cluster
+from mock_engines.gates import Gates
+
+FrontendFactory = Callable[["Setting"], Frontend]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a frontend is built from."""
+
+    topology: Topology
+    profile: Profile
+    world: World
+    gates: Gates
+    emit: Emit
+    components: Components
+
+
+@dataclass(frozen=True, slots=True)
+class PlaySpec:
+    """Everything that fixes a run but its choices."""
+
+    scenario: Scenario
+    profile: Profile
+    engine_profile: Profile
+    capabilities: frozenset[str]
+    components: Components
+    make_frontend: FrontendFactory
+    black_box: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """Outcome of one run. ``event_digest`` covers the sequence of events, without times."""
+
+    story: Story
+    verdicts: list[Verdict]
+    records: list[Record]
+    event_digest: int
+
+
+class FenceFilter:
+    """Drops the client events that the harness's own fences cause."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._calls: set[int] = set()
+
+    def __call__(self, event: ClientEvent) -> None:
+        """Pass an event on, unless it belongs to a fence."""
+        if isinstance(event, UtilityRegistered) and event.method == FENCE_METHOD:
+            self._calls.add(event.call_id)
+            return
+        if isinstance(event, UtilitySettled | UtilityReleased) and event.call_id in self._calls:
+            return
+        self._emit(event)
+
+
+def play(spec: PlaySpec, world: World) -> Played:
+    """Play a scenario once in a fresh world and judge it.
+
+    Raises:
+        TargetError: the target or the harness failed; the run cannot be judged.
+        KeyboardInterrupt: interrupted; everything of the run has been released.
+    """
+    scenario = spec.scenario
+    context = RunContext(
+        scenario=scenario,
+        release=spec.profile.version,
+        capabilities=spec.capabilities,
+        ranks=tuple(scenario.topology.rank_list),
+    )
+    judge = Judge(discover(), context)
+    story = Story()
+    trace: Recorder | None = None
+
+    async def main() -> Recorder:
+        nonlocal story, trace
+        trace = Recorder(judge)
+        driver = await build(spec, world, trace)
+        try:
+            story = await driver.play()
+        finally:
+            await driver.close()
+        return trace
+
+    trace = world.run(main)
+    return Played(story, judge.verdicts(), list(trace.records), trace.digest)
+
+
+async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
+    """Make gates, frontend, engines and driver for one run, in the running loop."""
+    scenario = spec.scenario
+    gates = Gates()
+    gates.on_open(lambda name: trace.emit(GateWasOpened(name)))
+    setting = Setting(
+        topology=scenario.topology,
+        profile=spec.profile,
+        world=world,
+        gates=gates,
+        emit=trace.emit,
+        components=spec.components,
+    )
+    frontend = spec.make_frontend(setting)
+    await frontend.prepare()
+    cluster = Cluster(
+        transport=world.transport,
+        profile=spec.engine_profile,
+        ranks=scenario.topology.rank_list,
+        specs=scenario.engines,
+        addresses=frontend.addresses,
+        waves=scenario.topology.waves,
+        gates=gates,
+        observer=trace.emit,
+        real_peer=spec.black_box,
+    )
+    return Driver(
+        scenario=scenario,
+        release=spec.profile.version,
+        world=world,
+        frontend=frontend,
+        cluster=cluster,
+        gates=gates,
+        trace=trace,
+        black_box=spec.black_box,
+    )
+
+
+def schedule_digest(tape: Tape, played: Played) -> str:
+    """Digest of one schedule: its choices, verdicts and event sequence."""
+    choices = tape.without_labels().to_json()["choices"]
+    verdicts = ",".join(f"{v.invariant}={v.verdict}" for v in played.verdicts)
+    results = ",".join(f"{r.step}={r.outcome.status}" for r in played.story.results)
+    text = f"{choices}|{played.event_digest:08x}|{verdicts}|{results}"
+    return hashlib.sha256(text.encode()).hexdigest()

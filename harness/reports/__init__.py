@@ -1,0 +1,1 @@
+"""Messages to people and machines: one type for each, rendered in one place."""

@@ -1,0 +1,126 @@
+"""One type for every message to a person, and the one place that renders it.
+
+A diagnostic answers, in this order: what (title), where, the excerpt, expected beside seen, the
+evidence, why it matters, and one thing to do next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rich.text import Text
+
+EXCERPT_WIDTH_MAX = 100
+"""Columns of a source line that an excerpt shows; longer lines are cut round the caret."""
+VALUE_LENGTH_MAX = 400
+"""Characters of one ``expected`` or ``seen`` that are shown."""
+
+LEVEL_STYLES = {
+    "error": "bold red",
+    "violated": "bold red",
+    "blind": "bold red",
+    "known": "bold yellow",
+    "not judged": "bold yellow",
+    "note": "bold",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A line of a file and a column in it. ``line`` and ``column`` count from 1."""
+
+    line: int
+    column: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One problem, in parts.
+
+    Attributes:
+        level: ``error``, ``violated``, ``blind``, ``known``, ``not judged`` or ``note``.
+        title: one line that stands alone.
+        code: id of the invariant or of the kind of problem; shown in brackets.
+        where: ``file:line:column`` of a file, or scenario and settings of a run.
+        facts: further labelled lines, shown before ``expected``.
+        evidence: the witness, one line for each event, in order.
+    """
+
+    level: str
+    title: str
+    code: str = ""
+    where: str = ""
+    excerpt: Excerpt | None = None
+    facts: tuple[tuple[str, str], ...] = field(default=())
+    expected: str = ""
+    seen: str = ""
+    evidence: tuple[str, ...] = field(default=())
+    why: str = ""
+    source: str = ""
+    help: str = ""
+
+
+def printable(text: str) -> str:
+    """Replace what could steer a terminal or break a line by visible escapes."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode()
+        for c in text
+    )
+
+
+def shorten(text: str, limit: int = VALUE_LENGTH_MAX) -> str:
+    """Cut a long text in its middle."""
+    if len(text) <= limit:
+        return text
+    half = (limit - 5) // 2
+    return f"{text[:half]} ... {text[-half:]}"
+
+
+def _excerpt_lines(excerpt: Excerpt) -> tuple[str, str]:
+    """The line with its number, and the caret below it."""
+    line, column = excerpt.text.expandtabs(1), excerpt.column - 1
+    start = max(0, column - EXCERPT_WIDTH_MAX // 2) if len(line) > EXCERPT_WIDTH_MAX else 0
+    shown = line[start : start + EXCERPT_WIDTH_MAX]
+    # Escapes of unprintable characters widen what stands left of the caret.
+    left = printable(shown[: column - start])
+    text = left + printable(shown[column - start :])
+    number = f"{excerpt.line:>5} | "
+    return number + text.rstrip(), " " * 5 + " | " + " " * len(left) + "^"
+
+
+def render(diagnostic: Diagnostic) -> Text:
+    """Lay a diagnostic out as styled text without a final newline."""
+    out = Text()
+    code = f"[{diagnostic.code}]" if diagnostic.code else ""
+    out.append(f"{diagnostic.level}{code}", LEVEL_STYLES.get(diagnostic.level, "bold"))
+    out.append(f": {printable(diagnostic.title)}", "bold")
+    if diagnostic.where:
+        out.append(f"\n  --> {printable(diagnostic.where)}")
+    if diagnostic.excerpt is not None:
+        line, caret = _excerpt_lines(diagnostic.excerpt)
+        out.append(f"\n{line}\n", "dim")
+        out.append(caret, "bold red")
+    for label, value in diagnostic.facts:
+        _labelled(out, label, value)
+    _labelled(out, "expected", diagnostic.expected, "green")
+    _labelled(out, "seen", diagnostic.seen, "red")
+    if diagnostic.evidence:
+        out.append("\n  witness:")
+        for event in diagnostic.evidence:
+            out.append(f"\n    {printable(event)}")
+    _labelled(out, "why", diagnostic.why)
+    _labelled(out, "source", diagnostic.source)
+    _labelled(out, "help", diagnostic.help)
+    return out
+
+
+def _labelled(out: Text, label: str, value: str, style: str = "") -> None:
+    if value:
+        out.append(f"\n  {label + ':':<10} ")
+        out.append(printable(shorten(value)), style)
+
+
+def plain(diagnostic: Diagnostic) -> str:
+    """Render without colour."""
+    return render(diagnostic).plain

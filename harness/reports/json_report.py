@@ -1,0 +1,50 @@
+"""The JSON of ``run``, and how every command writes JSON.
+
+Keys are a contract: they may be added, never renamed or removed, within one ``schema``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from harness.results import ScenarioResult
+from harness.targets.base import TargetInfo
+from harness.verdict import ExitCode, summarise
+from harness.version import tool_version
+
+SCHEMA = 1
+
+
+def run_document(
+    target: TargetInfo, results: Sequence[ScenarioResult], code: ExitCode
+) -> dict[str, Any]:
+    """The document of one ``run``: tool, target, results in order, summary."""
+    return {
+        "schema": SCHEMA,
+        "tool": {"version": tool_version()},
+        "target": {
+            "kind": target.kind,
+            "version": target.version,
+            "capabilities": sorted(target.capabilities),
+        },
+        "results": [result_object(result) for result in results],
+        "summary": asdict(summarise(results, code)),
+    }
+
+
+def result_object(result: ScenarioResult) -> dict[str, Any]:
+    """One result; what is only for text output is left out."""
+    found = asdict(result)
+    del found["witness_lines"]
+    del found["reason"]
+    found["error"] = result.error or result.reason
+    found["duration_s"] = round(result.duration_s, 6)
+    return found
+
+
+def to_text(document: Any) -> str:
+    """JSON text with a final newline, readable in a diff."""
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,0 +1,77 @@
+"""JUnit XML of a run, for CI servers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+from harness.reports.diagnostic import plain
+from harness.reports.text import InvariantDoc, diagnostics, label, why_not_judged
+from harness.results import ScenarioResult
+from harness.verdict import ERROR, NOT_JUDGED, assess, counts
+
+# What XML 1.0 cannot hold, even escaped.
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(
+    results: Sequence[ScenarioResult],
+    doc: InvariantDoc,
+    *,
+    target: str,
+    allow_known: bool = False,
+    strict: bool = False,
+) -> JUnitXml:
+    """One test suite: held passes, violated fails, error is an error, not judged is skipped.
+
+    With ``allow_known`` a violation that ``known`` predicts is skipped, and a predicted one that
+    is missing fails, as in the exit code; ``strict`` makes a violated ``should`` fail.
+    """
+    suite = TestSuite(f"wavecheck {target}")
+    for result in results:
+        chapter = result.scenario.rpartition("/")[0]
+        case = TestCase(
+            f"{result.scenario} [{result.profile}]",
+            ".".join(part for part in ("wavecheck", target, chapter.replace("/", ".")) if part),
+            result.duration_s,
+        )
+        messages = diagnostics(result, doc, allow_known=allow_known)
+        text = _clean("\n\n".join(plain(message) for message in messages))
+        title = _clean(messages[0].title if messages else result.status)
+        if result.status == ERROR:
+            outcome: Error | Failure | Skipped | None = Error(title, result.status)
+        elif result.status == NOT_JUDGED:
+            outcome = Skipped(_clean(why_not_judged(result)), "not judged")
+        elif counts(result, allow_known=allow_known, strict=strict):
+            found = assess(result)
+            names = [*found.unknown, *found.blind, *found.should, *found.known]
+            outcome = Failure(title, names[0] if names else result.status)
+        elif label(result, allow_known=allow_known) == "known":
+            outcome = Skipped(f"known fault: {', '.join(assess(result).known)}", "known")
+        else:
+            outcome = None
+        if outcome is not None:
+            if text:
+                outcome.text = text
+            case.result = [outcome]
+        suite.add_testcase(case)
+    report = JUnitXml("wavecheck")
+    report.add_testsuite(suite)
+    report.update_statistics()  # type: ignore[no-untyped-call]  # untyped upstream
+    return report
+
+
+def write_junit(report: JUnitXml, path: Path) -> None:
+    """Write the report.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    report.write(str(path), pretty=False)
+
+
+def _clean(text: str) -> str:
+    return _NO_XML.sub("\ufffd", text)

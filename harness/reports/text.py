@@ -1,0 +1,217 @@
+"""Results for people: a line for each scenario, a screen for each violation, a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from rich.text import Text
+
+from harness.reports.diagnostic import Diagnostic
+from harness.results import ExpectationResult, ScenarioResult, VerdictResult
+from harness.verdict import (
+    ERROR,
+    HELD,
+    NOT_JUDGED,
+    VIOLATED,
+    ExitCode,
+    assess,
+    is_known,
+    summarise,
+)
+
+InvariantDoc = Callable[[str], Mapping[str, str]]
+"""Parts of an invariant's docstring by its id: statement, reason, source, limits."""
+
+WITNESS_LINES_MAX = 30
+"""Events of one violation that are shown; the failure file holds all."""
+
+_STYLES = {
+    HELD: "green",
+    VIOLATED: "bold red",
+    NOT_JUDGED: "yellow",
+    ERROR: "bold magenta",
+    "known": "yellow",
+    "blind": "bold red",
+}
+_WIDTH = 10
+_MEANING = {
+    ExitCode.OK: "no violation",
+    ExitCode.VIOLATION: "violated",
+    ExitCode.USAGE: "nothing to run",
+    ExitCode.HARNESS: "the target or the harness failed",
+    ExitCode.NOT_JUDGED: "nothing could be judged",
+    ExitCode.INTERRUPTED: "interrupted; results so far",
+}
+
+
+def label(result: ScenarioResult, *, allow_known: bool) -> str:
+    """The word for a result: its status, or ``known`` / ``blind`` where that is asked for."""
+    if allow_known:
+        if is_known(result) and not assess(result).blind:
+            return "known"
+        if result.status == HELD and assess(result).blind:
+            return "blind"
+    return result.status
+
+
+def result_line(result: ScenarioResult, *, allow_known: bool = False) -> Text:
+    """One line: status, id, profile, how much was played, and why not, where it was not."""
+    word = label(result, allow_known=allow_known)
+    out = Text()
+    out.append(f"{word.replace('_', ' '):<{_WIDTH}}", _STYLES[word])
+    out.append(f" {result.scenario}", "bold")
+    out.append(f"  {result.profile}", "dim")
+    if result.mutant is not None:
+        out.append(f"  mutant {result.mutant}", "dim")
+    played = [
+        f"{count} {noun}"
+        for count, noun in ((result.schedules, "schedules"), (result.trials, "trials"))
+        if count > 1
+    ]
+    out.append(f"  ({', '.join([*played, f'{result.duration_s:.2f} s'])})", "dim")
+    if result.status == NOT_JUDGED:
+        out.append(f"\n{'':<{_WIDTH}} {why_not_judged(result)}", "dim")
+    return out
+
+
+def why_not_judged(result: ScenarioResult) -> str:
+    """Why a scenario was not judged: the reasons of its expectations, else of its verdicts."""
+    if result.reason:
+        return result.reason
+    expected = [
+        f"step {e.step}: {e.expected} ({e.seen})"
+        for e in result.expectations
+        if e.status == NOT_JUDGED
+    ]
+    if expected:
+        return "; ".join(dict.fromkeys(expected))
+    reasons = [v.reason for v in result.verdicts if v.verdict == NOT_JUDGED and v.reason]
+    unique = list(dict.fromkeys(reasons))
+    return "; ".join(unique[:3]) or "nothing that it expects was exercised"
+
+
+def diagnostics(
+    result: ScenarioResult, doc: InvariantDoc, *, allow_known: bool = False
+) -> list[Diagnostic]:
+    """A message for each violation of a result, for its error, and for what it was blind to."""
+    if result.status == ERROR:
+        return [_error(result)]
+    found: list[Diagnostic] = []
+    for expectation in result.expectations:
+        if expectation.status == VIOLATED:
+            found.append(_expectation(result, expectation, first=not found))
+    # `must` first: a violated `should` is a remark.
+    for verdict in sorted(result.verdicts, key=lambda v: v.level):
+        if verdict.verdict == VIOLATED:
+            found.append(_verdict(result, verdict, doc(verdict.invariant), first=not found))
+    if allow_known:
+        found += [_blind(result, name) for name in assess(result).blind]
+    return found
+
+
+def _where(result: ScenarioResult) -> str:
+    mutant = f", mutant {result.mutant}" if result.mutant is not None else ""
+    return f"{result.scenario} (profile {result.profile}{mutant})"
+
+
+def _replay(result: ScenarioResult) -> str:
+    return f"wavecheck replay {result.failure_file}" if result.failure_file else ""
+
+
+def _evidence(
+    result: ScenarioResult, verdict: VerdictResult | None, *, first: bool
+) -> tuple[str, ...]:
+    """The witness lines; of a verdict only those that it names, where all lines are there."""
+    lines = result.witness_lines
+    if verdict is not None and verdict.witness:
+        numbers = {f"#{seq}" for seq in verdict.witness}
+        own = tuple(line for line in lines if line.partition(" ")[0] in numbers)
+        if own:
+            lines = own
+        elif not first:
+            lines = tuple(f"#{seq}" for seq in verdict.witness)
+    elif not first:
+        return ()
+    if (more := len(lines) - WITNESS_LINES_MAX) > 0:
+        return (*lines[:WITNESS_LINES_MAX], f"... and {more} more events, in the failure file")
+    return lines
+
+
+def _verdict(
+    result: ScenarioResult, verdict: VerdictResult, doc: Mapping[str, str], *, first: bool
+) -> Diagnostic:
+    known = verdict.invariant in result.known
+    return Diagnostic(
+        "known" if known else "violated",
+        verdict.message,
+        code=verdict.invariant,
+        where=_where(result),
+        facts=(("statement", doc.get("statement", "")),)
+        + ((("level", "should"),) if verdict.level == "should" else ()),
+        expected=verdict.expected,
+        seen=verdict.seen,
+        evidence=_evidence(result, verdict, first=first),
+        why=doc.get("reason", ""),
+        source=doc.get("source", ""),
+        help=_replay(result),
+    )
+
+
+def _expectation(
+    result: ScenarioResult, expectation: ExpectationResult, *, first: bool
+) -> Diagnostic:
+    known = "expectation" in result.known
+    return Diagnostic(
+        "known" if known else "violated",
+        f"step {expectation.step} of the scenario did not see what it expects",
+        code="expectation",
+        where=_where(result),
+        facts=(("title", result.title),),
+        expected=expectation.expected,
+        seen=expectation.seen,
+        evidence=_evidence(result, None, first=first),
+        source=", ".join(result.refs),
+        help=_replay(result),
+    )
+
+
+def _error(result: ScenarioResult) -> Diagnostic:
+    return Diagnostic(
+        "error",
+        result.error or "the run could not be judged",
+        where=_where(result),
+        evidence=result.witness_lines[:WITNESS_LINES_MAX],
+        help=_replay(result),
+    )
+
+
+def _blind(result: ScenarioResult, name: str) -> Diagnostic:
+    return Diagnostic(
+        "blind",
+        f"{result.profile} is known to violate {name}, and this run did not see it",
+        code=name,
+        where=_where(result),
+        expected=f"{name} violated, as `known` in the scenario says",
+        seen="not violated",
+        help="if the release is fixed, set fixed_in in the scenario; else the detector is gone",
+    )
+
+
+def summary_line(results: Sequence[ScenarioResult], code: ExitCode) -> Text:
+    """Counts of scenarios by status, and what the exit code says."""
+    summary = summarise(results, code)
+    parts = [
+        (summary.held, "held", HELD),
+        (summary.violated, "violated", VIOLATED),
+        (summary.not_judged, "not judged", NOT_JUDGED),
+        (summary.error, "error", ERROR),
+    ]
+    out = Text()
+    for count, word, status in parts:
+        if out:
+            out.append(", ")
+        out.append(f"{count} {word}", _STYLES[status] if count else "")
+        if word == "violated" and summary.known:
+            out.append(f" ({summary.known} known)")
+    out.append(f"; exit {summary.exit}: {_MEANING[code]}")
+    return out

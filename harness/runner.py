@@ -1,0 +1,303 @@
+"""Runs one scenario on one target: schedules or trials, merged verdicts, a failure file."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+
+from client.components import Components
+from client.protocol.profiles import RELEASES, Profile, profile_for
+from harness.failure import FailureFile, write_failure
+from harness.mutants import find_mutant
+from harness.play import Played, PlaySpec, play, schedule_digest
+from harness.results import ExpectationResult, ScenarioResult, VerdictResult
+from harness.scenario.loader import LoadedScenario
+from harness.scenario.model import Scenario
+from harness.scenario.needs import needs
+from harness.strategies import make_strategy
+from harness.tape import Recorder as TapeRecorder
+from harness.tape import Replayer, Tape
+from harness.targets.base import TargetError
+from harness.targets.registry import open_target
+from harness.targets.target import Target
+from harness.trace.render import render
+from harness.verdict import (
+    ERROR,
+    NOT_JUDGED,
+    VIOLATED,
+    merge_all,
+    merge_expectations,
+    predicted,
+    status_of,
+)
+
+MISS_ACCEPTED = 0.001
+"""A race scenario runs until a miss is less likely than this."""
+WITNESS_LINES_MAX = 40
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What one invocation fixes for all its scenarios."""
+
+    target: str = "sim"
+    frontend: str | None = None
+    profile: str | None = None
+    schedules: int = 1
+    strategy: str = "fifo"
+    seed: int = 0
+    mutant: str | None = None
+    timeout_s: float | None = None
+    allow_known: bool = False
+    strict: bool = False
+    out: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One schedule or trial."""
+
+    played: Played
+    tape: Tape | None
+    digest: str
+
+    @property
+    def expectations(self) -> list[ExpectationResult]:
+        """Results of the scenario's own steps."""
+        return [
+            ExpectationResult(r.step, r.outcome.status, r.outcome.expected, r.outcome.seen)
+            for r in self.played.story.results
+        ]
+
+    @property
+    def verdicts(self) -> list[VerdictResult]:
+        """Verdicts in the form of a report."""
+        return [
+            VerdictResult(
+                v.invariant, v.level, v.verdict, v.reason, v.exercised, v.message, v.expected,
+                v.seen, v.witness,
+            )
+            for v in self.played.verdicts
+        ]  # fmt: skip
+
+    @property
+    def violated(self) -> bool:
+        """Whether it shows a violation of a ``must`` or an expectation."""
+        return any(e.status == VIOLATED for e in self.expectations) or any(
+            v.verdict == VIOLATED and v.level == "must" for v in self.played.verdicts
+        )
+
+    def event_lines(self, numbers: tuple[int, ...]) -> tuple[str, ...]:
+        """Witness events as text, in order."""
+        chosen = sorted(set(numbers))[:WITNESS_LINES_MAX]
+        records = self.played.records
+        return tuple(render(records[n]) for n in chosen if n < len(records))
+
+
+class Again(Replayer):
+    """Decides as a tape did; lets a recorder add the labels."""
+
+    def begin(self) -> None:
+        """The tape is at its start already."""
+
+
+@functools.lru_cache(maxsize=4)
+def cached_target(kind: str, frontend: str | None, profile: str | None) -> Target:
+    """Open a target once in each process."""
+    return open_target(kind, frontend, profile)
+
+
+def choose_profile(target: Target, scenario: Scenario, asked: str | None) -> Profile | None:
+    """The profile to judge by: the target's own, the one asked for, or the newest that applies.
+
+    ``None``: the scenario does not apply to it.
+    """
+    applies = SpecifierSet(scenario.profiles)
+    fixed = target.profile(asked)
+    if fixed is None and asked is not None:
+        fixed = profile_for(asked)
+    if fixed is not None:
+        return fixed if fixed.version in applies else None
+    newest_first = (profile_for(release) for release in reversed(RELEASES))
+    return next((p for p in newest_first if p.version in applies), None)
+
+
+def run_scenario(loaded: LoadedScenario, options: RunOptions) -> ScenarioResult:
+    """Run one scenario to its result; never raises for a broken target.
+
+    Raises:
+        KeyboardInterrupt: interrupted; nothing of the run is left behind.
+    """
+    began = time.monotonic()  # noqa: TID251 - duration for people, no decision
+    result = _run(loaded, options)
+    return replace(result, duration_s=round(time.monotonic() - began, 3))  # noqa: TID251
+
+
+def _run(loaded: LoadedScenario, options: RunOptions) -> ScenarioResult:
+    scenario = loaded.scenario
+    base = ScenarioResult(
+        scenario=loaded.id,
+        title=scenario.title,
+        refs=tuple(scenario.refs),
+        profile=options.profile or "",
+        mutant=options.mutant,
+        status=NOT_JUDGED,
+        strategy=options.strategy,
+        seed=options.seed,
+    )
+    try:
+        target = cached_target(options.target, options.frontend, options.profile)
+        profile = choose_profile(target, scenario, options.profile)
+        if profile is None:
+            fixed = target.profile(options.profile)
+            release = fixed.release if fixed is not None else options.profile
+            return replace(
+                base,
+                profile=str(release or ""),
+                error=None,
+                reason=f"does not apply to {release} (applies to {scenario.profiles})",
+            )
+        base = replace(base, profile=profile.release)
+        missing = sorted(needs(scenario) - target.capabilities(profile))
+        if missing:
+            return replace(base, reason=f"target lacks {', '.join(missing)}")
+        if (why := target.unsupported(scenario, profile)) is not None:
+            return replace(base, reason=why)
+        if target.black_box and options.mutant is not None:
+            return replace(base, reason="a mutant is a variant of the reference client")
+        return Campaign(loaded, options, target, profile).run(base)
+    except TargetError as error:
+        return replace(base, status=ERROR, error=str(error))
+
+
+class Campaign:
+    """All schedules or trials of one scenario on one target and profile."""
+
+    def __init__(
+        self, loaded: LoadedScenario, options: RunOptions, target: Target, profile: Profile
+    ) -> None:
+        self._loaded = loaded
+        self._options = options
+        self._target = target
+        self._profile = profile
+        self._spec = make_spec(loaded.scenario, target, profile, options.mutant)
+
+    def _count(self) -> int:
+        """How many schedules, or trials on a target whose order cannot be chosen."""
+        if self._target.deterministic:
+            return self._options.schedules
+        trials = self._loaded.scenario.trials
+        wanted = self._options.schedules
+        if self._target.black_box and trials is not None:
+            needed = math.ceil(math.log(MISS_ACCEPTED) / math.log(trials.miss))
+            wanted = max(wanted, min(needed, trials.max))
+        return wanted
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Play one schedule after the other."""
+        for index in range(self._count()):
+            yield self._attempt(index)
+
+    def _attempt(self, index: int) -> Attempt:
+        if not self._target.deterministic:
+            played = play(self._spec, self._target.world(None))
+            return Attempt(played, None, "")
+        strategy = make_strategy(self._options.strategy, self._options.seed, index)
+        chooser = TapeRecorder(strategy)
+        played = play(self._spec, self._target.world(chooser))
+        tape = chooser.tape
+        return Attempt(played, tape, schedule_digest(tape, played))
+
+    def run(self, base: ScenarioResult) -> ScenarioResult:
+        """Play until the first violation or the last schedule, and merge."""
+        expectations: list[list[ExpectationResult]] = []
+        verdicts: list[list[VerdictResult]] = []
+        digest = hashlib.sha256()
+        failed: Attempt | None = None
+        for attempt in self.attempts():
+            expectations.append(attempt.expectations)
+            verdicts.append(attempt.verdicts)
+            digest.update(attempt.digest.encode())
+            if attempt.violated:
+                failed = attempt
+                break
+        played = len(verdicts)
+        black = self._target.black_box
+        scenario = self._loaded.scenario
+        merged_expectations = merge_expectations(expectations)
+        merged_verdicts = merge_all(verdicts)
+        status = status_of(
+            None, merged_expectations, merged_verdicts, own_invariants=scenario.invariants
+        )
+        result = replace(
+            base,
+            status=status,
+            reason="nothing that it expects was exercised" if status == NOT_JUDGED else None,
+            known=predicted(scenario.known, self._profile.version) if black else (),
+            expectations=merged_expectations,
+            verdicts=merged_verdicts,
+            schedules=played if self._target.deterministic else 0,
+            trials=0 if self._target.deterministic else played,
+            digest=digest.hexdigest() if self._target.deterministic else None,
+        )
+        return result if failed is None else self._with_failure(result, failed)
+
+    def _labelled(self, tape: Tape) -> Tape:
+        """The same run once more, recording what each option is called."""
+        recorder = TapeRecorder(Again(tape))
+        play(self._spec, self._target.world(recorder, record_labels=True))
+        return recorder.tape
+
+    def _with_failure(self, result: ScenarioResult, failed: Attempt) -> ScenarioResult:
+        broken = next((v for v in failed.verdicts if v.verdict == VIOLATED), None)
+        broken = next(
+            (v for v in failed.verdicts if v.verdict == VIOLATED and v.level == "must"), broken
+        )
+        step = next((r for r in failed.played.story.results if r.outcome.status == VIOLATED), None)
+        if broken is not None:
+            name, witness = broken.invariant, broken.witness
+        elif step is not None:
+            name, witness = f"expectation at step {step.step}", step.outcome.witness
+        else:
+            return result
+        path = write_failure(
+            FailureFile.of(
+                loaded=self._loaded,
+                options=self._options,
+                profile=self._profile.release,
+                violated=name,
+                witness=list(witness),
+                attempt_digest=failed.digest,
+                tape=None if failed.tape is None else self._labelled(failed.tape),
+                events=failed.event_lines(tuple(range(len(failed.played.records)))),
+            ),
+            self._options.out,
+        )
+        return replace(
+            result, failure_file=str(path), witness_lines=failed.event_lines(witness)
+        )
+
+
+def make_spec(
+    scenario: Scenario, target: Target, profile: Profile, mutant: str | None
+) -> PlaySpec:
+    """Fix everything of a run but its choices."""
+    components = Components()
+    if mutant is not None:
+        components = find_mutant(mutant).components(components)
+    return PlaySpec(
+        scenario=scenario,
+        profile=profile,
+        engine_profile=profile,
+        capabilities=target.capabilities(profile),
+        components=components,
+        make_frontend=target.frontend(),
+        black_box=target.black_box,
+    )

@@ -1,0 +1,1 @@
+"""Scenario files: model, loader with positions, capabilities asked for."""

@@ -1,0 +1,234 @@
+"""What a scenario must fulfil beyond its types: names that are used exist, and make sense.
+
+Each check yields findings; the loader gives them places. Checks read the model only, so they
+serve generated scenarios as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from client.protocol.ids import RANKS_MAX
+from client.protocol.profiles import RELEASES
+from harness.scenario.checks_steps import check_expectations, check_gates, check_steps
+from harness.scenario.finding import Finding
+from harness.scenario.model import Scenario, Step
+from harness.scenario.positions import Path
+from harness.scenario.problems import did_you_mean, one_of, show
+from harness.targets.capabilities import CAPABILITIES
+from harness.verdict import EXPECTATION
+
+_REFERENCE = re.compile(r"https?://\S+|vllm#[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Names that live outside the model. ``invariants`` is ``None`` where they are not known."""
+
+    invariants: frozenset[str] | None = None
+    releases: tuple[str, ...] = RELEASES
+
+
+def check(scenario: Scenario, vocabulary: Vocabulary) -> list[Finding]:
+    """Everything that is wrong with a well-formed scenario."""
+    found: list[Finding] = []
+    checks: tuple[Callable[[Scenario, Vocabulary], Iterable[Finding]], ...] = (
+        _references,
+        _releases,
+        _names,
+        _topology,
+        _engine_numbers,
+        lambda s, _: check_steps(s),
+        lambda s, _: check_expectations(s),
+        lambda s, _: check_gates(s),
+    )
+    for one in checks:
+        found.extend(one(scenario, vocabulary))
+    return found
+
+
+def specifier_problem(text: str, releases: Iterable[str]) -> tuple[str, str] | None:
+    """What is wrong with a specifier of releases: (title, expected), or ``None``."""
+    try:
+        specifier = SpecifierSet(text)
+    except InvalidSpecifier:
+        return (
+            f"'{text}' is no specifier of releases",
+            "a PEP 440 specifier such as '>=0.28' or '>=0.24,<0.29'",
+        )
+    known = list(releases)
+    if not any(release in specifier for release in known):
+        return f"'{text}' fits no known release", f"releases from {known[0]} to {known[-1]}"
+    return None
+
+
+def _references(scenario: Scenario, _: Vocabulary) -> Iterator[Finding]:
+    links: list[tuple[Path, str]] = [(("refs", i), ref) for i, ref in enumerate(scenario.refs)]
+    links += [(("known", i, "link"), known.link) for i, known in enumerate(scenario.known)]
+    for path, text in links:
+        if not _REFERENCE.fullmatch(text):
+            yield Finding(
+                path, f"'{text}' is no reference", "a URL, or vllm#N for a vLLM pull request"
+            )
+    for key in ("title", "promise"):
+        if not getattr(scenario, key).strip():
+            yield Finding((key,), f"{key} is empty", "one sentence")
+
+
+def _releases(scenario: Scenario, vocabulary: Vocabulary) -> Iterator[Finding]:
+    if (bad := specifier_problem(scenario.profiles, vocabulary.releases)) is not None:
+        yield Finding(("profiles",), *bad)
+    for i, step in enumerate(scenario.steps):
+        if step.expect is not None and step.expect.when is not None:
+            bad = specifier_problem(step.expect.when, vocabulary.releases)
+            if bad is not None:
+                yield Finding(("steps", i, "expect", "when"), *bad)
+    known_releases = vocabulary.releases
+    for i, known in enumerate(scenario.known):
+        bounds = {"introduced_in": known.introduced_in, "fixed_in": known.fixed_in}
+        named: list[tuple[Path, str]] = [
+            (("known", i, key), value) for key, value in bounds.items() if value
+        ]
+        named += [
+            (("known", i, "measured", j, "release"), row.release)
+            for j, row in enumerate(known.measured)
+        ]
+        unknown = [(path, value) for path, value in named if value not in known_releases]
+        for path, value in unknown:
+            yield Finding(
+                path,
+                f"unknown release '{value}'",
+                one_of(known_releases),
+                did_you_mean(value, known_releases),
+            )
+        first, last = known.introduced_in, known.fixed_in
+        if not unknown and first and last:
+            if known_releases.index(first) >= known_releases.index(last):
+                yield Finding(("known", i, "fixed_in"), f"{last} is not after {first}")
+        for j, row in enumerate(known.measured):
+            if not 0 <= row.violations <= row.trials or row.trials < 1:
+                yield Finding(
+                    ("known", i, "measured", j),
+                    f"{row.violations} violations in {row.trials} trials cannot be",
+                )
+
+
+def _names(scenario: Scenario, vocabulary: Vocabulary) -> Iterator[Finding]:
+    for i, name in enumerate(scenario.needs):
+        if name not in CAPABILITIES:
+            yield Finding(
+                ("needs", i),
+                f"unknown capability '{name}'",
+                one_of(sorted(CAPABILITIES)),
+                did_you_mean(name, CAPABILITIES),
+            )
+    invariants = vocabulary.invariants
+    if invariants is None:
+        return
+    for i, name in enumerate(scenario.invariants):
+        if name not in invariants:
+            yield _unknown_invariant(("invariants", i), name, invariants)
+    for i, known in enumerate(scenario.known):
+        choices = invariants | {EXPECTATION}
+        if known.invariant not in choices:
+            yield _unknown_invariant(("known", i, "invariant"), known.invariant, choices)
+
+
+def _unknown_invariant(path: Path, name: str, choices: frozenset[str]) -> Finding:
+    return Finding(
+        path,
+        f"unknown invariant '{name}'",
+        "an id that `wavecheck list invariants` shows",
+        did_you_mean(name, sorted(choices)),
+    )
+
+
+def _topology(scenario: Scenario, _: Vocabulary) -> Iterator[Finding]:
+    topology = scenario.topology
+    ranks = topology.rank_list
+    given = topology.model_fields_set
+    path: Path = ("topology", "ranks" if topology.ranks is not None else "engines")
+    if topology.ranks is not None:
+        if "engines" in given and topology.engines != len(ranks):
+            yield Finding(
+                ("topology", "engines"),
+                f"engines is {topology.engines}, but ranks names {len(ranks)}",
+                "leave engines out, or name as many ranks",
+            )
+        if "start_rank" in given:
+            yield Finding(("topology", "start_rank"), "ranks and start_rank exclude each other")
+        if not ranks:
+            yield Finding(path, "ranks is empty", "at least one rank")
+        if len(set(ranks)) != len(ranks):
+            yield Finding(path, "a rank stands twice in ranks", "ranks that differ")
+    outside = [rank for rank in ranks if not 0 <= rank < RANKS_MAX]
+    if outside:
+        yield Finding(
+            path,
+            f"rank {outside[0]} does not fit the two-byte identity of an engine",
+            f"ranks from 0 to {RANKS_MAX - 1}",
+        )
+    if scenario.connect_fails:
+        return  # an impossible topology may be the story
+    owner = topology.transport == "handshake-owner"
+    if topology.coordinator == "external" and owner:
+        yield Finding(
+            ("topology", "coordinator"),
+            "an external coordinator exists only beside a bootstrapped frontend",
+            "transport: bootstrapped, or coordinator: in-process",
+        )
+    if topology.coordinator == "in-process" and not owner:
+        yield Finding(
+            ("topology", "coordinator"),
+            "a bootstrapped frontend has no in-process coordinator",
+            "transport: handshake-owner, or coordinator: external",
+        )
+
+
+def _engine_numbers(scenario: Scenario, _: Vocabulary) -> Iterator[Finding]:
+    ranks = scenario.topology.rank_list
+    for path, number in _numbers(scenario):
+        if number not in ranks:
+            yield Finding(
+                path,
+                f"engine {number} does not exist",
+                f"{one_of(map(str, ranks))} (the global ranks of this topology)",
+                seen=show(number),
+            )
+
+
+def _numbers(scenario: Scenario) -> Iterator[tuple[Path, int]]:
+    """Every engine number in the file that must exist, with its path."""
+    for i, spec in enumerate(scenario.engines):
+        yield from _spread(("engines", i, "engine"), spec.engine)
+    for i, step in enumerate(scenario.steps):
+        yield from _numbers_of_step(("steps", i), step)
+
+
+def _numbers_of_step(base: Path, step: Step) -> Iterator[tuple[Path, int]]:
+    if step.engine is not None:
+        yield from _spread((*base, "engine", "engine"), step.engine.engine)
+    if step.link is not None and step.link.engine != "coordinator":
+        yield from _spread((*base, "link", "engine"), step.link.engine)
+    if step.wait is not None and step.wait.engine is not None:
+        yield (*base, "wait", "engine"), step.wait.engine
+    if (expect := step.expect) is None:
+        return
+    if expect.engine is not None:
+        yield (*base, "expect", "engine"), expect.engine
+    if expect.count is not None and expect.count.engine is not None:
+        yield (*base, "expect", "count", "engine"), expect.count.engine
+    for j, match in enumerate(expect.order or []):
+        if match.engine is not None:
+            yield (*base, "expect", "order", j, "engine"), match.engine
+
+
+def _spread(path: Path, which: int | list[int] | str) -> Iterator[tuple[Path, int]]:
+    if isinstance(which, int):
+        yield path, which
+    elif isinstance(which, list):
+        yield from (((*path, i), number) for i, number in enumerate(which))

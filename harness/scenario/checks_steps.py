@@ -1,0 +1,288 @@
+"""Checks of the story: operations, gates, events and expectations fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from harness.scenario.finding import Finding
+from harness.scenario.model import EventMatch, Expect, Scenario, Step
+from harness.scenario.positions import Path
+from harness.scenario.problems import did_you_mean, one_of
+from harness.trace.kinds import FIELDS_OF, KIND_OF, UnknownKindError, class_of
+from mock_engines.behaviours.model import Action
+
+SUBJECTS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
+    "op": (
+        frozenset({"op"}),
+        frozenset(
+            [
+                "outcome",
+                "value",
+                "error",
+                "message",
+                "tokens",
+                "finish",
+                "kv_transfer_params",
+                "engine",
+            ]
+        ),
+    ),
+    "count": (frozenset({"count"}), frozenset()),
+    "order": (frozenset({"order"}), frozenset()),
+    "snapshot": (frozenset({"pending_utility_calls", "in_flight"}), frozenset()),
+    "health": (frozenset({"healthy", "health_error"}), frozenset({"message"})),
+    "engine": (frozenset({"state"}), frozenset({"engine"})),
+    "server_info": (frozenset({"server_info"}), frozenset()),
+    "connect": (frozenset({"connect"}), frozenset({"error", "message"})),
+    "coordinator": (frozenset({"coordinator_wave", "coordinator_running"}), frozenset()),
+}
+"""Subject of an expectation: keys that choose it, and further keys that go with it."""
+
+
+# --- operations -----------------------------------------------------------------------------
+
+
+def check_steps(scenario: Scenario) -> Iterator[Finding]:
+    """Operations are started once, before they are used; steps say enough."""
+    calls: list[str] = []
+    utilities: list[str] = []
+    for i, step in enumerate(scenario.steps):
+        base: Path = ("steps", i, step.verb)
+        for path, name, only_calls in _uses(base, step):
+            choices = calls if only_calls else calls + utilities
+            if name not in choices:
+                yield _never_started(path, name, choices, calls + utilities)
+        started = step.call or step.utility
+        if started is not None:
+            if started.id in calls or started.id in utilities:
+                yield Finding((*base, "id"), f"operation '{started.id}' is started twice")
+            (calls if step.call is not None else utilities).append(started.id)
+        yield from _says_enough(base, step)
+    yield from _events(scenario)
+
+
+def _uses(base: Path, step: Step) -> Iterator[tuple[Path, str, bool]]:
+    """Operations that a step names: path, id, and whether it must be a call."""
+    for name in (step.cancel, step.drop):
+        if name is not None:
+            yield base, name, step.drop is not None
+    for names in (step.abort, step.finish):
+        for j, name in enumerate(names or []):
+            yield (*base, j), name, step.abort is not None
+    if step.expect is not None and step.expect.op is not None:
+        yield (*base, "op"), step.expect.op, False
+    for path, match in _matches(base, step):
+        if match.request is not None:
+            yield (*path, "request"), match.request, True
+
+
+def _never_started(path: Path, name: str, choices: list[str], all_ops: list[str]) -> Finding:
+    if name in all_ops:
+        return Finding(path, f"'{name}' is a utility call", "the id of a generation (call)")
+    expected = one_of(choices) if choices else "the id of an earlier call or utility step"
+    return Finding(
+        path,
+        f"operation '{name}' was never started before this step",
+        expected,
+        did_you_mean(name, choices),
+    )
+
+
+def _says_enough(base: Path, step: Step) -> Iterator[Finding]:
+    if (engine := step.engine) is not None and not engine.do and not engine.rejoin:
+        yield Finding(base, "the step tells the engine nothing", "do: [actions], or rejoin: true")
+    if (link := step.link) is not None:
+        chosen = [k for k in ("hold", "hold_after", "fail", "clear") if getattr(link, k)]
+        if len(chosen) != 1:
+            yield Finding(
+                base,
+                f"a link step has exactly one fault, this one has {', '.join(chosen) or 'none'}",
+                "one of hold, hold_after, fail, clear",
+            )
+    if (call := step.call) is not None and call.rank is not None and call.rank_text is not None:
+        yield Finding((*base, "rank_text"), "rank and rank_text exclude each other")
+    for j, text in enumerate(call.aux if call is not None else []):
+        if not _is_hex(text):
+            yield Finding((*base, "aux", j), f"'{text}' is no hexadecimal text", "such as '00ff'")
+    if (process := step.coordinator) is not None:
+        chosen = sorted(process.model_fields_set)
+        if len(chosen) != 1:
+            yield Finding(
+                base,
+                f"a coordinator step has exactly one key, this one has {', '.join(chosen) or 'none'}",
+                "one of stop, start, publish, publish_raw",
+            )
+        for j, text in enumerate(process.publish_raw or []):
+            if not _is_hex(text):
+                yield Finding(
+                    (*base, "publish_raw", j), f"'{text}' is no hexadecimal text", "such as '93c0'"
+                )
+        if process.publish is not None and len(process.publish) != 3:
+            yield Finding((*base, "publish"), "publish has three items", "[counts, wave, running]")
+
+
+def _is_hex(text: str) -> bool:
+    try:
+        bytes.fromhex(text)
+    except ValueError:
+        return False
+    return True
+
+
+# --- events ---------------------------------------------------------------------------------
+
+
+def _matches(base: Path, step: Step) -> Iterator[tuple[Path, EventMatch]]:
+    if step.wait is not None:
+        yield base, step.wait
+    if step.expect is not None:
+        if step.expect.count is not None:
+            yield (*base, "count"), step.expect.count
+        for j, match in enumerate(step.expect.order or []):
+            yield (*base, "order", j), match
+
+
+def _events(scenario: Scenario) -> Iterator[Finding]:
+    for i, step in enumerate(scenario.steps):
+        for path, match in _matches(("steps", i, step.verb), step):
+            yield from _event(path, match)
+
+
+def _event(path: Path, match: EventMatch) -> Iterator[Finding]:
+    try:
+        fields = FIELDS_OF[class_of(match.event)]
+    except UnknownKindError:
+        kinds = [kind for kind, _ in KIND_OF.values()]
+        yield Finding(
+            (*path, "event"),
+            f"unknown event '{match.event}'",
+            one_of(kinds),
+            did_you_mean(match.event, kinds),
+        )
+        return
+    for key in match.where:
+        if key not in fields:
+            yield Finding(
+                (*path, "where", key),
+                f"event '{match.event}' has no field '{key}'",
+                one_of(fields),
+                did_you_mean(key, fields),
+            )
+    for key in ("engine", "method"):
+        if getattr(match, key) is not None and key not in fields:
+            yield Finding(
+                (*path, key), f"event '{match.event}' has no field '{key}'", one_of(fields)
+            )
+
+
+# --- expectations ---------------------------------------------------------------------------
+
+
+def check_expectations(scenario: Scenario) -> Iterator[Finding]:
+    """Each expectation has one subject, and claims something about it."""
+    for i, step in enumerate(scenario.steps):
+        if step.expect is not None:
+            yield from _expectation(("steps", i, "expect"), step.expect)
+
+
+def _expectation(path: Path, expect: Expect) -> Iterator[Finding]:
+    given = expect.model_fields_set - {"when"}
+    subjects = [name for name, (keys, _) in SUBJECTS.items() if keys & given]
+    if len(subjects) != 1:
+        yield Finding(
+            path,
+            f"an expectation has exactly one subject, this one has {', '.join(subjects) or 'none'}",
+            one_of(key for keys, _ in SUBJECTS.values() for key in sorted(keys)),
+        )
+        return
+    subject = subjects[0]
+    choosing, further = SUBJECTS[subject]
+    for key in sorted(given - choosing - further):
+        yield Finding(
+            (*path, key),
+            f"'{key}' does not go with an expectation about {subject}",
+            one_of(sorted(choosing | further)),
+        )
+    if subject == "op" and not given & further:
+        yield Finding(
+            path, "the expectation claims nothing about the operation", one_of(sorted(further))
+        )
+    if subject == "engine" and expect.engine is None:
+        yield Finding(path, "key 'engine' is missing", "the rank whose state it is")
+    if expect.count is not None:
+        bounds = ("equals", "at_least", "at_most")
+        if all(getattr(expect.count, bound) is None for bound in bounds):
+            yield Finding((*path, "count"), "the count has no bound", one_of(bounds))
+    if expect.order is not None and len(expect.order) < 2:
+        yield Finding((*path, "order"), "an order needs two events", "at least 2 items")
+
+
+# --- gates ----------------------------------------------------------------------------------
+
+
+def check_gates(scenario: Scenario) -> Iterator[Finding]:
+    """Something waits at each gate that is opened, and each gate waited at is opened."""
+    waited: dict[str, Path] = {}
+    opened: dict[str, Path] = {}
+    for path, name, opens in _gates(scenario):
+        (opened if opens else waited).setdefault(name, path)
+    for name, path in opened.items():
+        if name not in waited:
+            yield Finding(
+                path,
+                f"nothing waits at gate '{name}'",
+                one_of(waited) if waited else "a gate that an engine, a link or a join waits at",
+                did_you_mean(name, waited),
+            )
+    for name, path in waited.items():
+        if name not in opened and name not in scenario.open_at_end:
+            yield Finding(
+                path,
+                f"gate '{name}' is never opened",
+                f"a step 'open: {name}', or '{name}' in open_at_end",
+                did_you_mean(name, [gate for gate in opened if gate not in waited]),
+            )
+    yield from _left_open(scenario, waited)
+
+
+def _left_open(scenario: Scenario, waited: Mapping[str, Path]) -> Iterator[Finding]:
+    ops = [s.id for step in scenario.steps if (s := step.call or step.utility) is not None]
+    for i, name in enumerate(scenario.open_at_end):
+        if name not in waited and name not in ops:
+            choices = [*waited, *ops]
+            yield Finding(
+                ("open_at_end", i),
+                f"'{name}' is no gate and no operation",
+                one_of(choices),
+                did_you_mean(name, choices),
+            )
+
+
+def _gates(scenario: Scenario) -> Iterator[tuple[Path, str, bool]]:
+    """Each use of a gate: path, name, whether it opens the gate."""
+    for i, spec in enumerate(scenario.engines):
+        if spec.join.gate is not None:
+            yield ("engines", i, "join", "gate"), spec.join.gate, False
+        for j, rule in enumerate(spec.rules):
+            yield from _gates_of(("engines", i, "rules", j, "do"), rule.do)
+    for i, step in enumerate(scenario.steps):
+        base: Path = ("steps", i, step.verb)
+        if step.open is not None:
+            yield base, step.open, True
+        if step.engine is not None:
+            yield from _gates_of((*base, "do"), step.engine.do)
+        if step.link is not None:
+            for key in ("hold", "hold_after"):
+                if (name := getattr(step.link, key)) is not None:
+                    yield (*base, key), name, False
+
+
+def _gates_of(base: Path, actions: list[Action]) -> Iterator[tuple[Path, str, bool]]:
+    for j, action in enumerate(actions):
+        path: Path = (*base, j)
+        if isinstance(action.hang, str):
+            yield (*path, "hang"), action.hang, False
+        if action.stream is not None and action.stream.gate is not None:
+            yield (*path, "stream", "gate"), action.stream.gate, False
+        if action.open is not None:
+            yield (*path, "open"), action.open, True

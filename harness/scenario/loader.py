@@ -1,0 +1,184 @@
+"""From a scenario file to a checked scenario, or to clear messages with places.
+
+Four stages, and the first that fails speaks alone: read (size, encoding), parse (YAML), types
+(the model), checks (names exist and make sense).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from harness.invariants import discover
+from harness.scenario.checks import Vocabulary, check
+from harness.scenario.explain import explain
+from harness.scenario.finding import Finding
+from harness.scenario.model import Scenario
+from harness.scenario.positions import Place, Positions, YamlProblemError, parse_yaml
+from harness.scenario.problems import Problem, ScenarioFileError
+
+FILE_BYTES_MAX = 1 << 20
+"""Largest scenario file (1 MiB)."""
+SUFFIXES = (".yaml", ".yml")
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedScenario:
+    """A checked scenario and where it came from.
+
+    Attributes:
+        id: path without suffix below the scenarios folder, with ``/``.
+        path: the file.
+        positions: place of every key and value in ``text``.
+    """
+
+    id: str
+    path: Path
+    scenario: Scenario
+    positions: Positions
+    text: str
+
+
+def builtin_dir() -> Path:
+    """The folder of built-in scenarios: in the wheel, else beside the packages of a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    shipped = package / "builtin_scenarios"
+    return shipped if shipped.is_dir() else package.parent / "scenarios"
+
+
+@cache
+def default_vocabulary() -> Vocabulary:
+    """The invariants and releases of this installation."""
+    return Vocabulary(frozenset(cls.id for cls in discover()) or None)
+
+
+def scenario_id(path: Path, root: Path | None = None) -> str:
+    """The id of a file: its path without suffix below ``root``.
+
+    Without ``root``: below the built-in folder, below the nearest folder called ``scenarios``,
+    or the bare name.
+    """
+    full = Path(os.path.abspath(path))
+    stem = full.with_suffix("")
+    roots = [root] if root is not None else [builtin_dir()]
+    roots += [parent for parent in full.parents if parent.name == "scenarios"]
+    for candidate in roots:
+        folder = Path(os.path.abspath(candidate))
+        if stem.is_relative_to(folder):
+            return stem.relative_to(folder).as_posix()
+    return stem.name
+
+
+def read_text(path: Path) -> str:
+    """Read a file of at most 1 MiB as UTF-8, with or without a byte-order mark.
+
+    Raises:
+        ScenarioFileError: it cannot be read, is too large, no UTF-8, or empty.
+    """
+    try:
+        if not path.is_file():
+            kind = "a folder" if path.is_dir() else "not a regular file"
+            problem = Problem("no such file") if not path.exists() else Problem(f"this is {kind}")
+            raise ScenarioFileError(path, "", [problem])
+        with path.open("rb") as file:
+            raw = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ScenarioFileError(path, "", [Problem(f"cannot read the file: {reason}")]) from error
+    if len(raw) > FILE_BYTES_MAX:
+        problem = Problem(
+            "the file is too large", expected=f"at most {FILE_BYTES_MAX} bytes (1 MiB)"
+        )
+        raise ScenarioFileError(path, "", [problem])
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        start = error.start
+        line = raw.count(b"\n", 0, start) + 1
+        column = start - (raw.rfind(b"\n", 0, start) + 1) + 1
+        problem = Problem(
+            "the file is not UTF-8 text",
+            Place(line, column),
+            seen=f"byte 0x{error.object[start]:02x}",
+            help="save the file as UTF-8",
+        )
+        raise ScenarioFileError(path, "", [problem]) from error
+
+
+def load_model(path: Path, model: type[Model]) -> tuple[Model, Positions, str]:
+    """Read, parse and type-check a YAML file of any model (scenario, behaviours …).
+
+    Returns:
+        The model, the places of its values, and the file's text.
+
+    Raises:
+        ScenarioFileError: with every problem of the first stage that failed.
+    """
+    return parse_model(read_text(path), path, model)
+
+
+def parse_model(text: str, path: Path, model: type[Model]) -> tuple[Model, Positions, str]:
+    """Like ``load_model``, for text that was read already; ``path`` is for messages.
+
+    Raises:
+        ScenarioFileError: as above.
+    """
+    try:
+        data, positions = parse_yaml(text)
+    except YamlProblemError as error:
+        problem = Problem(error.message, error.place, help=error.help_text)
+        raise ScenarioFileError(path, text, [problem]) from error
+    if data is None:
+        problem = Problem("the file is empty", expected="a mapping; see docs/scenarios.md")
+        raise ScenarioFileError(path, text, [problem])
+    try:
+        return model.model_validate(data), positions, text
+    except ValidationError as error:
+        raise ScenarioFileError(path, text, explain(error, model, positions)) from error
+
+
+def load(
+    path: Path, *, root: Path | None = None, vocabulary: Vocabulary | None = None
+) -> LoadedScenario:
+    """Load and check one scenario file.
+
+    Args:
+        path: the file, as the user named it; messages repeat it.
+        root: folder that the id is relative to, if it is known.
+        vocabulary: names outside the model; this installation's by default.
+
+    Raises:
+        ScenarioFileError: with every problem of the first stage that failed.
+    """
+    return parse(read_text(path), path, name=scenario_id(path, root), vocabulary=vocabulary)
+
+
+def parse(
+    text: str, path: Path, *, name: str, vocabulary: Vocabulary | None = None
+) -> LoadedScenario:
+    """Check a scenario's text, e.g. from a failure file.
+
+    Raises:
+        ScenarioFileError: with every problem of the first stage that failed.
+    """
+    scenario, positions, _ = parse_model(text, path, Scenario)
+    found = check(scenario, default_vocabulary() if vocabulary is None else vocabulary)
+    if found:
+        raise ScenarioFileError(path, text, _placed(found, positions))
+    return LoadedScenario(name, path, scenario, positions, text)
+
+
+def _placed(found: Iterable[Finding], positions: Positions) -> list[Problem]:
+    problems = [
+        Problem(f.title, positions.find(f.path), expected=f.expected, seen=f.seen, help=f.help)
+        for f in found
+    ]
+    return sorted(problems, key=lambda p: (p.place.line, p.place.column) if p.place else (0, 0))

@@ -1,0 +1,299 @@
+"""The data model of a scenario file; ``scenarios/schema.json`` is generated from it.
+
+A scenario is data: topology, behaviours, steps, expectations. It knows no target. Steps wait
+for observable events or open named gates; there are no sleeps.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from mock_engines.behaviours.model import Action, EngineSpec, Strict, as_list
+
+SCHEMA_VERSION = 1
+
+
+class ClientConfigSpec(Strict):
+    """Client settings that differ from what the topology implies (configuration errors …)."""
+
+    engine_count: int | None = None
+    engine_start_index: int | None = None
+    data_parallel_size: int | None = None
+    ready_timeout_s: float | None = Field(default=None, gt=0)
+    utility_timeout_s: float | None = Field(default=None, gt=0)
+
+
+class Topology(Strict):
+    """Who takes part.
+
+    ``ranks`` defaults to ``start_rank … start_rank + engines - 1``. ``waves: auto`` lets the
+    engines complete a wave when all are idle and start it as their release does; ``script``
+    leaves every notice to actions. A frontend has an in-process coordinator only when the
+    model is MoE, so ``coordinator: in-process`` implies that.
+    """
+
+    engines: int = Field(default=2, ge=1, le=64)
+    start_rank: int = Field(default=0, ge=0)
+    ranks: list[int] | None = None
+    data_parallel_size: int | None = Field(default=None, ge=0)
+    coordinator: Literal["none", "in-process", "external"] = "none"
+    transport: Literal["handshake-owner", "bootstrapped"] = "handshake-owner"
+    waves: Literal["auto", "script"] = "auto"
+    config: ClientConfigSpec = ClientConfigSpec()
+
+    @property
+    def rank_list(self) -> list[int]:
+        """Global ranks, in index order."""
+        if self.ranks is not None:
+            return list(self.ranks)
+        return [self.start_rank + i for i in range(self.engines)]
+
+
+class Measured(Strict):
+    """One row behind a ``known`` entry."""
+
+    release: str
+    trials: int
+    violations: int
+
+
+class Known(Strict):
+    """A fault that releases of the real frontend have.
+
+    Affected: ``introduced_in ≤ release < fixed_in``; an absent bound is open.
+    """
+
+    invariant: str = Field(description="invariant id, or 'expectation' for a failed expectation")
+    introduced_in: str | None = None
+    fixed_in: str | None = None
+    reason: str
+    link: str
+    measured: list[Measured] = Field(default_factory=list)
+
+
+class Trials(Strict):
+    """For a race on a real target: repeat until a miss is less likely than 1 in 1,000.
+
+    ``miss`` is the measured chance that one trial misses the fault where it is present.
+    """
+
+    miss: float = Field(gt=0, lt=1)
+    max: int = Field(default=20, ge=1)
+
+
+# --- steps ----------------------------------------------------------------------------------
+
+
+class CallStep(Strict):
+    """Start a generation in the background. ``id`` names it, and is its external request id.
+
+    ``rank_text`` is sent as the raw header or metadata value; a list repeats the key.
+    ``surface``: which API carries it (targets with several); ``auto`` = the native one.
+    ``request_id`` makes several calls share one id.
+    """
+
+    id: str
+    rank: int | None = None
+    rank_text: Annotated[list[str], BeforeValidator(as_list)] | None = None
+    surface: Literal["auto", "http", "http-stream", "grpc", "grpc-stream"] = "auto"
+    request_id: str | None = None
+    prompt: list[int] = Field(default_factory=lambda: [104, 105])
+    max_tokens: int = Field(default=3, ge=1)
+    kv_transfer_params: dict[str, Any] | None = None
+    aux: list[str] = Field(default_factory=list, description="aux tensor frames, hex")
+    unencodable: bool = Field(default=False, description="carries a value no codec can encode")
+
+
+class UtilityStep(Strict):
+    """Start a utility call in the background.
+
+    ``via: method`` uses the named method of the API (with its aggregation rule); ``raw`` is
+    ``call_utility`` with one result per engine; ``consensus`` is ``call_utility_consensus``.
+    ``result`` is the type asked for by ``raw`` and ``consensus``.
+    """
+
+    id: str
+    method: str
+    args: list[Any] = Field(default_factory=list)
+    via: Literal["method", "raw", "consensus"] = "method"
+    result: Literal["bool", "none", "int", "str", "list", "any"] = "any"
+    timeout_s: float | None = Field(default=None, gt=0)
+    unencodable: bool = False
+
+
+class EventMatch(Strict):
+    """Selects trace events: ``event`` is a kind (``add``, ``abort``, ``utility``,
+    ``start_wave`` …, see docs/scenarios.md), the rest narrows by field.
+    """
+
+    event: str
+    engine: int | None = None
+    method: str | None = None
+    request: str | None = Field(default=None, description="id of a call step")
+    where: dict[str, Any] = Field(default_factory=dict, description="field: exact value")
+
+
+class WaitStep(EventMatch):
+    """Wait until ``count`` matching events are in the trace."""
+
+    count: int = Field(default=1, ge=1)
+
+
+class EngineStep(Strict):
+    """Tell engines to act now, outside any rule; or kill / restart / stall them."""
+
+    engine: int | list[int] | Literal["all"] = "all"
+    do: Annotated[list[Action], BeforeValidator(as_list)] = Field(default_factory=list)
+    rejoin: bool = False
+    background: bool = Field(default=False, description="do not wait until the actions end")
+
+
+class LinkStep(Strict):
+    """Fault on the client's sends to an engine (``frames`` = which messages, by type).
+
+    ``hold``: sends wait, before anything left, until the gate opens. ``hold_after``: the
+    message left, but the send does not return until the gate opens. ``fail``: sends raise.
+    ``clear``: remove the faults of this engine.
+    """
+
+    engine: int | Literal["all", "coordinator"] = "all"
+    frames: Literal["any", "add", "abort", "utility"] = "any"
+    hold: str | None = None
+    hold_after: str | None = None
+    fail: str | None = None
+    clear: bool = False
+
+
+class CoordinatorStep(Strict):
+    """Act on the external coordinator process: stop, start, or publish scripted frames."""
+
+    stop: bool = False
+    start: bool = False
+    publish: list[Any] | None = Field(default=None, description="[counts, wave, running]")
+    publish_raw: list[str] | None = Field(default=None, description="frames in hex")
+
+
+class LoadStep(Strict):
+    """Keep ``clients`` callers busy with short requests until the background step ``until``
+    (an engine step's ``id`` given as ``as``) has ended.
+    """
+
+    clients: int = Field(default=2, ge=1)
+    requests: int = Field(default=3, ge=1, description="requests per client, in simulation")
+    requests_real: int | None = Field(default=None, description="… against a black box")
+
+
+class ShutdownStep(Strict):
+    """Shut the frontend down; ``timeout_s`` is the drain time."""
+
+    timeout_s: float = Field(default=0, ge=0)
+
+
+class CountExpect(EventMatch):
+    """How often a matching event is in the trace."""
+
+    equals: int | None = None
+    at_least: int | None = None
+    at_most: int | None = None
+
+
+class Expect(Strict):
+    """What must be true now. Exactly one subject: ``op``, ``count``, ``order``, ``snapshot``,
+    ``health``, ``engine``, ``server_info``, ``connect`` or ``coordinator``.
+
+    Subject ``op`` (a call or utility id): ``outcome`` is one of ``finished``, ``failed``,
+    ``cancelled``, ``pending``; ``value`` is the utility's result; ``error`` an error class name;
+    ``message`` a fragment of its text; ``tokens`` how many were seen; ``finish`` the reason.
+    ``when`` limits the expectation to releases (a PEP 440 specifier such as ``>=0.28``).
+    """
+
+    op: str | None = None
+    outcome: Literal["finished", "failed", "cancelled", "pending"] | None = None
+    value: Any = None
+    error: str | None = None
+    message: str | None = None
+    tokens: int | None = None
+    finish: str | None = None
+    kv_transfer_params: dict[str, Any] | None = None
+    engine: int | None = Field(default=None, description="rank that served op / whose state")
+    state: dict[str, Any] | None = Field(default=None, description="engine state, by key")
+    count: CountExpect | None = None
+    order: list[EventMatch] | None = Field(default=None, description="first matches, in order")
+    pending_utility_calls: int | None = None
+    in_flight: int | None = None
+    healthy: bool | None = None
+    health_error: str | None = None
+    coordinator_wave: int | None = None
+    coordinator_running: bool | None = None
+    server_info: dict[str, Any] | None = None
+    connect: Literal["ok", "failed"] | None = None
+    when: str | None = None
+
+
+class Step(Strict):
+    """One line of the story: a mapping with exactly one verb."""
+
+    connect: Literal[True] | None = Field(
+        default=None,
+        description="wait until startup has ended; with this step, the steps before it run during "
+        "startup (without it, all steps run after startup)",
+    )
+    call: CallStep | None = None
+    utility: UtilityStep | None = None
+    cancel: str | None = None
+    drop: str | None = None
+    abort: Annotated[list[str], BeforeValidator(as_list)] | None = None
+    finish: Annotated[list[str], BeforeValidator(as_list)] | None = Field(
+        default=None, description="wait until these calls ended, whatever the outcome"
+    )
+    wait: WaitStep | None = None
+    open: str | None = None
+    engine: EngineStep | None = None
+    link: LinkStep | None = None
+    coordinator: CoordinatorStep | None = None
+    load: LoadStep | None = None
+    fence: Literal[True] | None = Field(
+        default=None, description="all that was sent before has arrived and been acted on"
+    )
+    shutdown: ShutdownStep | None = None
+    expect: Expect | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Step:
+        if len(self.model_fields_set) != 1:
+            named = ", ".join(sorted(self.model_fields_set)) or "nothing"
+            msg = f"a step has exactly one verb, this one has {named}"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def verb(self) -> str:
+        """The one verb that is set."""
+        return next(iter(self.model_fields_set))
+
+
+class Scenario(Strict):
+    """One scenario file.
+
+    ``profiles`` is a PEP 440 specifier of releases to which it applies. ``connect_fails: true``
+    says that startup is the story: the steps run although ``connect`` failed. ``needs`` adds
+    capabilities to those that the content implies; ``invariants`` names those that this file
+    is about (all are judged); ``open_at_end`` lists ids and gates that stay open on purpose,
+    so that liveness is not judged for them.
+    """
+
+    title: str
+    promise: str
+    refs: list[str] = Field(min_length=1)
+    profiles: str = ""
+    known: list[Known] = Field(default_factory=list)
+    needs: list[str] = Field(default_factory=list)
+    invariants: list[str] = Field(default_factory=list)
+    trials: Trials | None = None
+    topology: Topology = Topology()
+    engines: list[EngineSpec] = Field(default_factory=list)
+    connect_fails: bool = False
+    steps: list[Step] = Field(min_length=1)
+    open_at_end: list[str] = Field(default_factory=list)

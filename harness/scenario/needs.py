@@ -1,0 +1,101 @@
+"""Capabilities that a scenario asks of a target, derived from its content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.scenario.model import CallStep, Expect, Scenario, Step, UtilityStep
+from mock_engines.behaviours.model import Action
+
+
+def needs(scenario: Scenario) -> frozenset[str]:
+    """Everything that a target must be able to do and show for this scenario."""
+    return frozenset(_needs(scenario))
+
+
+def _needs(scenario: Scenario) -> Iterator[str]:
+    yield from scenario.needs
+    topology = scenario.topology
+    yield f"transport.{topology.transport}"
+    yield f"coordinator.{topology.coordinator}"
+    if topology.rank_list != list(range(len(topology.rank_list))):
+        yield "topology.any-ranks"
+    if scenario.connect_fails:
+        yield "op.connect-error"
+    if topology.config.utility_timeout_s is not None:
+        yield "op.utility-timeout"
+    for spec in scenario.engines:
+        for rule in spec.rules:
+            yield from _of_actions(rule.do)
+    for step in scenario.steps:
+        yield from _of_step(step)
+
+
+def _of_step(step: Step) -> Iterator[str]:
+    by_verb = {
+        "cancel": "op.cancel",
+        "drop": "op.drop",
+        "abort": "op.abort",
+        "link": "fault.link",
+        "load": "op.generate",
+        "shutdown": "op.shutdown",
+        "coordinator": "coordinator.external",
+    }
+    if step.verb in by_verb:
+        yield by_verb[step.verb]
+    if step.call is not None:
+        yield from _of_call(step.call)
+    if step.utility is not None:
+        yield from _of_utility(step.utility)
+    if step.engine is not None:
+        if step.engine.rejoin:
+            yield "fault.engine-rejoin"
+        yield from _of_actions(step.engine.do)
+    if step.expect is not None:
+        yield from _of_expect(step.expect)
+
+
+def _of_call(call: CallStep) -> Iterator[str]:
+    yield "op.generate"
+    if call.surface != "auto":
+        yield f"surface.{call.surface}"
+    if call.rank is not None:
+        yield "op.rank"
+    if call.rank_text is not None:
+        yield "op.rank-text"
+    if call.kv_transfer_params is not None:
+        yield "op.kv-transfer"
+    if call.aux:
+        yield "op.aux"
+    if call.unencodable:
+        yield "op.unencodable"
+
+
+def _of_utility(utility: UtilityStep) -> Iterator[str]:
+    yield "op.utility" if utility.via == "method" else "op.utility-raw"
+    if utility.timeout_s is not None:
+        yield "op.utility-timeout"
+    if utility.unencodable:
+        yield "op.unencodable"
+
+
+def _of_actions(actions: list[Action]) -> Iterator[str]:
+    if any(action.die == "vanish" for action in actions):
+        yield "fault.engine-vanish"
+
+
+def _of_expect(expect: Expect) -> Iterator[str]:
+    given = expect.model_fields_set
+    if given & {"pending_utility_calls", "in_flight"}:
+        yield "see.registries"
+    if given & {"coordinator_wave", "coordinator_running"}:
+        yield "see.coordinator"
+    if "server_info" in given:
+        yield "op.server-info"
+    if "connect" in given:
+        yield "op.connect-error"
+    if given & {"healthy", "health_error"}:
+        yield "see.health"
+    # The error itself is judged where it can be seen; `healthy` serves the other targets.
+    if expect.kv_transfer_params is not None:
+        yield "op.kv-transfer"

@@ -1,0 +1,1 @@
+"""The simulated world: a deterministic event loop and in-memory links."""

@@ -1,0 +1,21 @@
+"""The seam between the loop and whoever decides what runs next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+Labels = Callable[[], Sequence[str]]
+"""Names of the options of one choice, made only when called; valid during the choice."""
+
+
+class Chooser(Protocol):
+    """Answers "which of these n?". Asked only where n >= 2."""
+
+    def choose(self, n: int, labels: Labels | None = None) -> int:
+        """Return an index below ``n``; 0 is what asyncio would run next.
+
+        Args:
+            n: number of ready entries, at least 2, in first-in-first-out order.
+            labels: their names, if the loop was asked to record labels.
+        """

@@ -1,0 +1,403 @@
+"""A deterministic ``asyncio`` event loop whose clock is SimPy's.
+
+The loop owns the list of ready entries, in first-in-first-out order. At each step it asks its
+chooser which entry runs, if there are two or more, and runs it to its next await. Only when
+nothing is ready does time move: to the next timer, and all timers due then become ready
+together. So a run is a function of the code and of the chooser's answers, and of nothing else.
+
+What keeps it so: no thread, no real socket, no signal, no wall clock; tasks get names numbered
+by this loop (asyncio's own counter is global); the garbage collector is off while a run lasts,
+since finalisers would run at times that depend on unrelated allocations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+from asyncio import events
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, TypeVarTuple, cast
+from weakref import WeakKeyDictionary
+
+import simpy
+
+from harness.sim.choosing import Chooser
+from harness.sim.clock import MICROSECONDS, Clock, to_us
+from harness.sim.errors import CallbackFailed, Deadlock, StepLimitExceeded, StuckTask
+from harness.sim.handles import Entry, ReadyHandle, SimTimerHandle, bind, label_of
+from harness.sim.unavailable import refuses_the_outside
+from harness.sim.waiting import Describe, waiting
+
+_enter, _leave = events._set_running_loop, partial(events._set_running_loop, None)  # noqa: SLF001
+"""Private in name, but documented for event loops (asyncio ``events.py``); no other way exists."""
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+Context = contextvars.Context
+STEP_LIMIT = 1_000_000
+"""Steps of one run at most, by default."""
+DRAIN_STEPS_MAX = 100_000
+"""Steps that cancelled tasks may take at the end of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """An exception that nobody asked for. ``drained``: raised while the run was wound up."""
+
+    task: str
+    error: BaseException
+    drained: bool
+
+
+@refuses_the_outside
+class SimLoop(asyncio.AbstractEventLoop):
+    """The loop of one simulated run.
+
+    Args:
+        chooser: picks one of two or more ready entries.
+        step_limit: entries that may run before ``StepLimitExceeded``.
+        record_labels: hand the names of the options to the chooser (slow: for reports).
+
+    Attributes:
+        orphans: exceptions that no one retrieved, in order of their tasks' creation; known
+            once ``run`` is over.
+        steps: entries that ran so far.
+    """
+
+    def __init__(
+        self, chooser: Chooser, *, step_limit: int = STEP_LIMIT, record_labels: bool = False
+    ) -> None:
+        self._chooser = chooser
+        self._step_limit = step_limit
+        self._record_labels = record_labels
+        self._clock = Clock()
+        self._ready: list[Entry] = []
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._tasks_made = 0
+        self._settlers: list[asyncio.Future[None]] = []
+        self._names: WeakKeyDictionary[asyncio.Future[Any], str] = WeakKeyDictionary()
+        self._describers: list[Describe] = []
+        self._failures: list[dict[str, Any]] = []
+        self._running = False
+        self._closed = False
+        self.orphans: tuple[Orphan, ...] = ()
+        self.steps = 0
+
+    # --- running -------------------------------------------------------------------------
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run ``main`` to its end, then cancel and drain whatever is left.
+
+        Raises:
+            Deadlock, StepLimitExceeded: ``main`` cannot end.
+            StuckTask: a task did not end when cancelled.
+            CallbackFailed: a callback raised, or asyncio reported an error.
+            NotAvailableError: the code reached for the outside world.
+        """
+        if self._closed or self._running:
+            main.close()
+            msg = "the loop is closed" if self._closed else "the loop is already running"
+            raise RuntimeError(msg)
+        collecting = gc.isenabled()
+        _enter(self)
+        self._running = True
+        gc.disable()
+        try:
+            task = self.create_task(main, name="main")
+            try:
+                self._drive(task)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                self._wind_up(error)
+                raise
+            self._wind_up(None if task.cancelled() else task.exception())
+            return task.result()
+        finally:
+            if collecting:
+                gc.enable()
+            self._running = False
+            _leave()
+
+    def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
+        """Do what ``run`` does, for any awaitable."""
+
+        awaitable = cast("Awaitable[T]", future)
+
+        async def wait_for_it() -> T:
+            return await awaitable
+
+        if asyncio.iscoroutine(awaitable):
+            return self.run(cast("Coroutine[Any, Any, T]", awaitable))
+        return self.run(wait_for_it())
+
+    def _drive(self, main: asyncio.Task[Any]) -> None:
+        """Run entries until ``main`` is done. The one hot loop: locals, no calls to spare."""
+        ready, choose, done = self._ready, self._chooser.choose, main.done
+        labels = self._labels if self._record_labels else None
+        steps, limit = self.steps, self._step_limit
+        try:
+            while not done():
+                n = len(ready)
+                if n > 1:
+                    entry = ready.pop(choose(n) if labels is None else choose(n, labels))
+                elif n:
+                    entry = ready.pop()
+                elif self._refill():
+                    continue
+                else:
+                    raise Deadlock(self.waiting())
+                if steps >= limit:
+                    raise StepLimitExceeded(limit, self.waiting())
+                steps += 1
+                try:
+                    entry()
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:  # noqa: BLE001  (kept, and raised at the end)
+                    self._callback_raised(entry, error)
+        finally:
+            self.steps = steps
+
+    def _refill(self) -> bool:
+        """Make something ready, if possible: those who wait for quiet, else the next timers."""
+        ready = self._ready
+        while not ready:
+            if self._settlers:
+                settlers, self._settlers = self._settlers, []
+                for settler in settlers:
+                    if not settler.done():
+                        settler.set_result(None)
+            elif self._clock.live:
+                self._clock.advance()
+            else:
+                return False
+        return True
+
+    def _labels(self) -> list[str]:
+        return [label_of(entry) for entry in self._ready]
+
+    def _callback_raised(self, entry: Entry, error: BaseException) -> None:
+        self._failures.append(
+            {"message": f"{label_of(entry)} raised {error!r}", "exception": error}
+        )
+
+    # --- the end of a run ------------------------------------------------------------------
+
+    def _wind_up(self, primary: BaseException | None) -> None:
+        """Cancel and drain the other tasks, collect orphans, raise what was kept back.
+
+        A failure found here does not hide ``primary``: it becomes a note of it.
+        """
+        before = self._orphans(drained=False)
+        try:
+            self._drain()
+            self._raise_failures()
+        except (StuckTask, CallbackFailed, StepLimitExceeded) as error:
+            if primary is None:
+                raise
+            primary.add_note(f"and at the end of the run: {error}")
+        finally:
+            self.orphans = before + self._orphans(drained=True)
+            self._tasks.clear()
+            self._ready.clear()
+            self._failures.clear()
+
+    def _drain(self) -> None:
+        """Let cancelled tasks end, in first-in-first-out order; these are not choices."""
+        live = self._live()
+        for task in live:
+            task.cancel("the run is over")
+        for _ in range(DRAIN_STEPS_MAX):
+            if not self._ready and not (self._live() and self._refill()):
+                break
+            entry = self._ready.pop(0)
+            try:
+                entry()
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # noqa: BLE001  (kept, and raised at the end)
+                self._callback_raised(entry, error)
+        if stuck := self._live():
+            raise StuckTask(waiting(stuck, self.describe))
+
+    def _raise_failures(self) -> None:
+        if self._failures:
+            first = self._failures[0]
+            more = len(self._failures) - 1
+            text = first["message"] + (f" (and {more} more)" if more else "")
+            raise CallbackFailed(text) from first.get("exception")
+
+    def _orphans(self, *, drained: bool) -> tuple[Orphan, ...]:
+        found = []
+        for task in self._tasks:
+            # Private, but it is how asyncio itself knows: nobody has asked for the exception.
+            if task.done() and getattr(task, "_log_traceback", False):
+                error = task.exception()
+                assert error is not None
+                found.append(Orphan(task.get_name(), error, drained))
+        return tuple(found)
+
+    # --- asking about the run --------------------------------------------------------------
+
+    async def settled(self) -> None:
+        """Wait until nothing else is ready. Time does not move meanwhile.
+
+        Several may wait; they go on together.
+        """
+        quiet = self.create_future()
+        self._settlers.append(quiet)
+        await quiet
+
+    @property
+    def pending_timers(self) -> int:
+        """Timers that are due in the future."""
+        return self._clock.live
+
+    @property
+    def now_us(self) -> int:
+        """The clock, in microseconds since the start of the run."""
+        return int(self._clock.now)
+
+    def label(self, future: asyncio.Future[Any], text: str) -> None:
+        """Say what a future stands for, to be shown if a deadlock is to be explained."""
+        self._names[future] = text
+
+    def add_describer(self, describe: Describe) -> None:
+        """Ask ``describe`` what a future stands for, when a deadlock is to be explained."""
+        self._describers.append(describe)
+
+    def describe(self, future: asyncio.Future[Any]) -> str | None:
+        """Tell what a future stands for, if anybody said so."""
+        if (text := self._names.get(future)) is not None:
+            return text
+        for describer in self._describers:
+            if (text := describer(future)) is not None:
+                return text
+        return None
+
+    def _live(self) -> list[asyncio.Task[Any]]:
+        return [task for task in self._tasks if not task.done()]
+
+    def waiting(self) -> tuple[tuple[str, str], ...]:
+        """Live tasks by name, in creation order, and where each one waits."""
+        return waiting(self._live(), self.describe)
+
+    # --- for links ---------------------------------------------------------------------------
+
+    def add_ready(self, entry: Entry) -> None:
+        """Put an entry of a transport at the end of the ready list; it has a ``label``."""
+        self._ready.append(entry)
+
+    def remove_ready(self, entry: Entry) -> None:
+        """Take such an entry back."""
+        self._ready.remove(entry)
+
+    def after_us(self, delay_us: int, act: Callable[[simpy.Event], None]) -> simpy.Event:
+        """Call ``act`` when time has moved; it may only make entries ready."""
+        return self._clock.after(delay_us, act)
+
+    # --- what asyncio's tasks and futures ask of a loop ------------------------------------
+
+    def call_soon(
+        self,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        """Put a callback at the end of the ready list."""
+        entry = bind(callback, args, context or contextvars.copy_context())
+        self._ready.append(entry)
+        return ReadyHandle(entry, self._ready)
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Make a callback ready ``delay`` seconds from now (to the nearest microsecond)."""
+        due_us = self.now_us + to_us(delay)
+        entry = bind(callback, args, context or contextvars.copy_context())
+        return SimTimerHandle(entry, due_us, self._ready, self._clock)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Make a callback ready at ``when``, seconds on this loop's clock."""
+        entry = bind(callback, args, context or contextvars.copy_context())
+        return SimTimerHandle(entry, to_us(when), self._ready, self._clock)
+
+    def time(self) -> float:
+        """Seconds since the start of the run."""
+        return self._clock.now / MICROSECONDS
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """Make a future of this loop."""
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        """Make a task; without a name it is called ``task-n``, n counted by this loop."""
+        self._tasks_made += 1
+        if name is None:
+            name = f"task-{self._tasks_made}"
+        task = asyncio.Task(
+            cast("Coroutine[Any, Any, T]", coro), loop=self, name=name, context=context
+        )
+        self._tasks.append(task)
+        return task
+
+    def get_task_factory(self) -> None:
+        """Return ``None``: tasks are asyncio's own."""
+
+    def get_debug(self) -> bool:
+        """Return ``False``; asyncio's debug mode is eighteen times slower."""
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        """Ignore the wish: there is no debug mode."""
+
+    def get_exception_handler(self) -> None:
+        """Return ``None``: errors are raised at the end of the run."""
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """Do what ``call_exception_handler`` does."""
+        self.call_exception_handler(context)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Keep what asyncio reports; ``run`` raises it at its end."""
+        self._failures.append(context)
+
+    def is_running(self) -> bool:
+        """Whether ``run`` is under way."""
+        return self._running
+
+    def is_closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """Refuse further runs."""
+        if self._running:
+            msg = "cannot close a running loop"
+            raise RuntimeError(msg)
+        self._closed = True
+
+    async def shutdown_asyncgens(self) -> None:
+        """Do nothing: simulated code uses no async generators."""
+
+    async def shutdown_default_executor(self) -> None:
+        """Do nothing: there are no threads."""

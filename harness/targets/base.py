@@ -1,0 +1,121 @@
+"""The seam between the driver of a scenario and whatever is under test.
+
+A *world* owns the loop and the transport that the mock engines use; a *frontend* is what is
+judged. ``sim`` and ``zmq`` share one frontend (the reference client) in two worlds;
+``vllm-rs`` is another frontend in the ``zmq`` world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from harness.scenario.model import CallStep, UtilityStep
+from harness.trace.events import Event, Snapshot
+from mock_engines.cluster import JoinAddresses
+
+
+class TargetError(Exception):
+    """The target or the harness failed: the run cannot be judged (exit code 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """How a generation ended: ``outcome`` finished or failed (a cancelled one raises)."""
+
+    outcome: str
+    finish: str | None = None
+    error: str | None = None
+    message: str = ""
+    kv_transfer_params: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UtilityResult:
+    """How a utility call ended; ``value`` is the aggregated or per-engine result."""
+
+    outcome: str
+    value: Any = None
+    error: str | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The frontend's health; ``error`` is a class name where it can be told."""
+
+    healthy: bool
+    error: str | None = None
+    message: str = ""
+
+
+OnOutput = Callable[[tuple[int, ...], str | None], None]
+"""Called for each piece that the caller receives: tokens, finish reason."""
+
+
+class Frontend(Protocol):
+    """One running frontend. Every method may be cancelled; ``stop`` always works."""
+
+    async def start(self) -> None:
+        """Start, and return once it is ready to serve.
+
+        Raises:
+            client.errors.ClientError or a target's own start error: startup failed in a way
+                that a scenario may expect (``connect_fails``).
+            TargetError: it could not even be tried.
+        """
+
+    def external_id(self, step: CallStep) -> str:
+        """The external request id that ADD will carry for this call."""
+
+    async def generate(self, step: CallStep, on_output: OnOutput) -> CallResult:
+        """Run one generation to its end. Cancelling the task = the caller leaves."""
+
+    async def utility(self, step: UtilityStep) -> UtilityResult:
+        """Run one utility call to its end."""
+
+    async def abort(self, request_ids: list[str]) -> None:
+        """Abort by external request id."""
+
+    async def health(self) -> Health:
+        """Sample the health."""
+
+    async def snapshot(self, label: str) -> Snapshot | None:
+        """Registries, or ``None`` where they cannot be seen."""
+
+    async def server_info(self) -> Mapping[str, Any]:
+        """Sizes and versions of the deployment."""
+
+    async def prepare(self) -> None:
+        """Start what must be there before engines join; after it ``addresses`` is final."""
+
+    @property
+    def addresses(self) -> JoinAddresses:
+        """Where the engines join."""
+
+    async def fence(self, live_ranks: tuple[int, ...]) -> None:
+        """Return once everything sent before, in both directions, has been acted on.
+
+        ``live_ranks``: engines that can answer (joined and not dead).
+        """
+
+    async def shutdown(self, timeout_s: float) -> None:
+        """Orderly shutdown, as a step of the scenario."""
+
+    async def stop(self) -> None:
+        """Release everything, whatever the state; never raises for a broken frontend."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetInfo:
+    """What a report says of a target."""
+
+    kind: str
+    version: str
+    capabilities: frozenset[str]
+    title: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+
+Emit = Callable[[Event], None]

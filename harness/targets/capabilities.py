@@ -1,0 +1,60 @@
+"""Capabilities: what scenarios and invariants ask for, and targets declare.
+
+Nothing asks for a target's name. Each capability is a string with one line of meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+CAPABILITIES: dict[str, str] = {
+    # operations
+    "op.generate": "start a generation and read its outputs",
+    "op.cancel": "the caller of a running operation leaves",
+    "op.drop": "a stream is dropped by its reader",
+    "op.abort": "abort a request by the id that its caller knows",
+    "op.rank": "ask for an explicit data-parallel rank",
+    "op.rank-text": "send the rank as raw header or metadata text",
+    "op.kv-transfer": "kv_transfer_params travel with a request and its output",
+    "op.aux": "aux tensor frames travel with a request",
+    "op.utility": "admin methods that have a public route or API method",
+    "op.utility-raw": "any utility method, one result per engine",
+    "op.utility-timeout": "an overall timeout of one utility call",
+    "op.server-info": "read the deployment's sizes",
+    "op.shutdown": "shut the frontend down while work is in flight",
+    "op.connect-error": "startup failures and configuration errors are typed",
+    "op.unencodable": "hand the frontend a value that cannot be encoded",
+    # surfaces of op.generate
+    "surface.native": "the in-process API",
+    "surface.http": "HTTP, one answer",
+    "surface.http-stream": "HTTP, server-sent events",
+    "surface.grpc": "gRPC, one answer",
+    "surface.grpc-stream": "gRPC, a stream of answers",
+    # observations
+    "see.wire": "messages as the engines send and receive them",
+    "see.results": "what each caller gets",
+    "see.health": "health of the frontend",
+    "see.health-error": "the sticky health error itself",
+    "see.registries": "in-flight requests and utility waiters, white box",
+    "see.coordinator": "wave and running flag inside the frontend, white box",
+    "see.client-events": "internal events of the reference client",
+    "see.log": "log lines of the frontend as events",
+    # topology
+    "coordinator.none": "no coordinator",
+    "coordinator.in-process": "coordinator inside the frontend",
+    "coordinator.external": "coordinator in a process of its own",
+    "transport.handshake-owner": "the frontend runs the startup handshake",
+    "transport.bootstrapped": "addresses are given to the frontend",
+    "topology.any-ranks": "ranks need not be 0 … n-1",
+    # faults
+    "fault.link": "hold or fail single sends of the frontend",
+    "fault.engine-vanish": "an engine disappears without a word",
+    "fault.engine-rejoin": "a rank comes back with its identity",
+    # worlds
+    "world.virtual-time": "deterministic schedule and virtual clock",
+}
+
+
+def unknown(names: Iterable[str]) -> list[str]:
+    """Return the names that are no capability, in order."""
+    return [name for name in names if name not in CAPABILITIES]

@@ -1,0 +1,301 @@
+"""The reference client as a frontend: used by ``sim`` and ``zmq``, which differ in world only."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from client.components import Components
+from client.config import (
+    Bootstrapped,
+    ClientConfig,
+    HandshakeOwner,
+    InProcessCoordinator,
+)
+from client.coordinator_process import ExternalCoordinator
+from client.engine_client import EngineClient
+from client.errors import ClientError
+from client.events import Observer
+from client.protocol.ids import FENCE_METHOD, RequestId
+from client.protocol.messages import EngineCoreRequest
+from client.protocol.profiles import Profile
+from client.protocol.transport import Transport
+from client.rank_metadata import parse_rank_metadata
+from harness.faults import FaultTransport
+from harness.scenario.model import CallStep, Topology, UtilityStep
+from harness.targets.base import CallResult, Health, OnOutput, TargetError, UtilityResult
+from harness.trace.events import Snapshot
+from mock_engines.cluster import JoinAddresses
+
+CAPABILITIES = frozenset(
+    {
+        "op.generate", "op.cancel", "op.drop", "op.abort", "op.rank", "op.rank-text",
+        "op.kv-transfer", "op.aux", "op.utility", "op.utility-raw", "op.utility-timeout",
+        "op.server-info", "op.shutdown", "op.connect-error", "op.unencodable",
+        "surface.native", "see.wire", "see.results", "see.health", "see.health-error",
+        "see.registries", "see.coordinator", "see.client-events",
+        "coordinator.none", "coordinator.in-process", "coordinator.external",
+        "transport.handshake-owner", "transport.bootstrapped", "topology.any-ranks",
+        "fault.link", "fault.engine-vanish", "fault.engine-rejoin",
+    }
+)  # fmt: skip
+
+UNENCODABLE = object()
+"""A value that no codec can encode; stands for any bug in preparing a message."""
+
+RESULT_TYPES: Mapping[str, Any] = {
+    "bool": bool,
+    "none": type(None),
+    "int": int,
+    "str": str,
+    "list": list,
+    "any": object,
+}
+DEFAULT_READY_TIMEOUT_S = 30.0
+
+
+class ClientFrontend:
+    """Drives one ``EngineClient`` (and its external coordinator, if the topology has one)."""
+
+    def __init__(
+        self,
+        *,
+        topology: Topology,
+        profile: Profile,
+        transport: Transport,
+        components: Components,
+        observer: Observer,
+        wait_gate: Callable[[str], Any],
+    ) -> None:
+        self._topology = topology
+        self._profile = profile
+        self._observer = observer
+        self._components = components
+        self.faults = FaultTransport(transport, wait_gate)
+        self._plain = transport
+        self._client: EngineClient | None = None
+        self.coordinator: ExternalCoordinator | None = None
+        self._addresses = self._choose_addresses()
+        self._start_error: ClientError | None = None
+
+    def _choose_addresses(self) -> JoinAddresses:
+        transport, topology = self._plain, self._topology
+        in_process = topology.coordinator == "in-process"
+        return JoinAddresses(
+            handshake=(
+                transport.endpoint("handshake") if topology.transport == "handshake-owner" else None
+            ),
+            input=transport.endpoint("input"),
+            output=transport.endpoint("output"),
+            coordinator_input=transport.endpoint("coordinator-input") if in_process else None,
+            coordinator_output=transport.endpoint("coordinator-output") if in_process else None,
+        )
+
+    @property
+    def addresses(self) -> JoinAddresses:
+        """Where the engines join."""
+        return self._addresses
+
+    async def prepare(self) -> None:
+        """Start the external coordinator, which outlives and precedes the client."""
+        if self._topology.coordinator != "external":
+            return
+        self.coordinator = ExternalCoordinator(
+            transport=self._plain,
+            profile=self._profile,
+            engine_count=len(self._topology.rank_list),
+            front_address=self._plain.endpoint("coordinator-front"),
+            back_input_address=self._plain.endpoint("coordinator-input"),
+            back_output_address=self._plain.endpoint("coordinator-output"),
+            observer=self._observer,
+        )
+        await self.coordinator.start()
+        self._addresses = dataclasses.replace(
+            self._addresses,
+            coordinator_input=self.coordinator.back_input_address,
+            coordinator_output=self.coordinator.back_output_address,
+        )
+
+    def _config(self) -> ClientConfig:
+        topology, given, addresses = self._topology, self._topology.config, self._addresses
+        ranks = topology.rank_list
+        count = len(ranks) if given.engine_count is None else given.engine_count
+        start = ranks[0] if given.engine_start_index is None else given.engine_start_index
+        size = given.data_parallel_size
+        if size is None:
+            size = topology.data_parallel_size
+        if addresses.input is None or addresses.output is None:
+            msg = "data plane addresses are missing"
+            raise TargetError(msg)
+        mode: HandshakeOwner | Bootstrapped
+        if topology.transport == "handshake-owner":
+            in_process = None
+            if topology.coordinator == "in-process":
+                assert addresses.coordinator_input is not None
+                assert addresses.coordinator_output is not None
+                in_process = InProcessCoordinator(
+                    addresses.coordinator_input, addresses.coordinator_output
+                )
+            assert addresses.handshake is not None
+            mode = HandshakeOwner(
+                handshake_address=addresses.handshake,
+                input_address=addresses.input,
+                output_address=addresses.output,
+                engine_count=count,
+                data_parallel_size=count if size is None else size,
+                coordinator=in_process,
+            )
+        else:
+            mode = Bootstrapped(
+                input_address=addresses.input,
+                output_address=addresses.output,
+                engine_start_index=start,
+                engine_count=count,
+                data_parallel_size=start + count if size is None else size,
+                coordinator_address=(
+                    None if self.coordinator is None else self.coordinator.front_address
+                ),
+            )
+        return ClientConfig(
+            profile=self._profile,
+            mode=mode,
+            ready_timeout_s=given.ready_timeout_s or DEFAULT_READY_TIMEOUT_S,
+            utility_timeout_s=given.utility_timeout_s,
+        )
+
+    async def start(self) -> None:
+        """Connect. Raises a ``ClientError`` that a scenario may expect."""
+        try:
+            self._client = await EngineClient.connect(
+                self._config(),
+                self.faults,
+                observer=self._observer,
+                components=self._components,
+            )
+        except ClientError as error:
+            self._start_error = error
+            raise
+
+    @property
+    def client(self) -> EngineClient:
+        """The connected client. Raises ``TargetError`` before ``start`` succeeded."""
+        if self._client is None:
+            msg = "the client is not connected"
+            raise TargetError(msg) from self._start_error
+        return self._client
+
+    def external_id(self, step: CallStep) -> str:
+        """The native API adds no prefix."""
+        return step.request_id or step.id
+
+    def _request(self, step: CallStep) -> EngineCoreRequest:
+        rank = step.rank
+        if step.rank_text is not None:
+            rank = parse_rank_metadata(step.rank_text[0] if step.rank_text else None)
+        params: dict[str, Any] = {"max_tokens": step.max_tokens}
+        if step.kv_transfer_params is not None:
+            params["extra_args"] = {"kv_transfer_params": step.kv_transfer_params}
+        if step.unencodable:
+            params["extra_args"] = {"broken": UNENCODABLE}
+        name = self.external_id(step)
+        return EngineCoreRequest(
+            request_id=RequestId(name),
+            external_req_id=name,
+            prompt_token_ids=tuple(step.prompt),
+            sampling_params=params,
+            data_parallel_rank=rank,
+        )
+
+    async def generate(self, step: CallStep, on_output: OnOutput) -> CallResult:
+        """Read one stream to its end. Cancelling the task closes it."""
+        kv: Mapping[str, Any] | None = None
+        finish: str | None = None
+        try:
+            stream = await self.client.call(
+                self._request(step), aux=tuple(bytes.fromhex(frame) for frame in step.aux)
+            )
+            async with stream:
+                async for output in stream:
+                    reason = output.finish_reason
+                    finish = None if reason is None else reason.name.lower()
+                    kv = output.kv_transfer_params or kv
+                    on_output(tuple(output.new_token_ids), finish)
+        except ClientError as error:
+            return CallResult("failed", error=type(error).__name__, message=str(error))
+        return CallResult("finished", finish=finish, kv_transfer_params=kv)
+
+    async def utility(self, step: UtilityStep) -> UtilityResult:
+        """Run one utility call by API method, raw, or with consensus."""
+        args = [*step.args, UNENCODABLE] if step.unencodable else list(step.args)
+        client = self.client
+        try:
+            if step.via == "raw":
+                value = await client.call_utility(
+                    step.method, args, RESULT_TYPES[step.result], timeout_s=step.timeout_s
+                )
+            elif step.via == "consensus":
+                value = await client.call_utility_consensus(
+                    step.method, args, RESULT_TYPES[step.result], timeout_s=step.timeout_s
+                )
+            else:
+                value = await self._method(step.method)(*args)
+        except ClientError as error:
+            return UtilityResult("failed", error=type(error).__name__, message=str(error))
+        return UtilityResult("finished", value=value)
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        method = getattr(self.client, name, None)
+        if name.startswith("_") or not callable(method):
+            msg = f"the client has no method {name!r}"
+            raise TargetError(msg)
+        return method  # type: ignore[no-any-return]
+
+    async def abort(self, request_ids: list[str]) -> None:
+        """Abort explicitly; internal and external ids are the same here."""
+        await self.client.abort([RequestId(name) for name in request_ids])
+
+    async def health(self) -> Health:
+        """Health and its sticky error."""
+        error = self.client.health_error
+        if error is None:
+            return Health(self.client.is_healthy)
+        return Health(False, type(error).__name__, str(error))
+
+    async def snapshot(self, label: str) -> Snapshot | None:
+        """All registries."""
+        if self._client is None:
+            return None
+        shot = self.client.snapshot()
+        return Snapshot(
+            label=label,
+            in_flight=tuple(shot.in_flight),
+            pending_utility=tuple(shot.pending_utility_calls),
+            loads=tuple(shot.loads),
+            wave=shot.current_wave,
+            running=shot.engines_running,
+        )
+
+    async def server_info(self) -> Mapping[str, Any]:
+        """Configured sizes."""
+        return self.client.server_info()
+
+    async def fence(self, live_ranks: tuple[int, ...]) -> None:
+        """Round trip to every live engine, behind everything that was sent before."""
+        if self._client is None or self.client.health_error is not None:
+            return
+        await self.client.drained()
+        await self.client.call_utility(FENCE_METHOD, (), object, only=live_ranks)
+
+    async def shutdown(self, timeout_s: float) -> None:
+        """Orderly shutdown. The client waits for nothing: it closes, as documented."""
+        if self._client is not None:
+            await self._client.shutdown()
+
+    async def stop(self) -> None:
+        """Release client, coordinator and sockets."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.shutdown()
+        if self.coordinator is not None:
+            await self.coordinator.stop()

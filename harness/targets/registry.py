@@ -1,0 +1,38 @@
+"""Targets by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.targets.reference import SimTarget, ZmqTarget
+from harness.targets.target import Target
+
+KINDS: Mapping[str, str] = {
+    "sim": SimTarget.title,
+    "zmq": ZmqTarget.title,
+    "vllm-rs": "the real Rust frontend of a release or a build, as a black box",
+}
+
+
+def open_target(kind: str, frontend: str | None = None, profile: str | None = None) -> Target:
+    """Open a target for one command.
+
+    Args:
+        kind: one of ``KINDS``.
+        frontend: release or path, for targets with a separate frontend.
+        profile: release whose protocol a frontend given as a path speaks.
+
+    Raises:
+        ValueError: there is no such kind.
+        TargetError: the target cannot be had here (no binary, missing extra).
+    """
+    if kind == "sim":
+        return SimTarget()
+    if kind == "zmq":
+        return ZmqTarget()
+    if kind == "vllm-rs":
+        from harness.targets.vllm_rs.target import VllmRsTarget
+
+        return VllmRsTarget.open(frontend, profile)
+    msg = f"there is no target {kind!r}; targets are {', '.join(KINDS)}"
+    raise ValueError(msg)

@@ -1,0 +1,89 @@
+"""Where fetched binaries live: one folder for each release, with a checksum beside the file.
+
+Layout: ``<root>/frontends/<release>/vllm-rs`` and ``vllm-rs.sha256``. A file enters by
+``os.replace`` only, after it was checked, so that what is there is whole; a file whose
+checksum does not match is treated as absent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock
+from platformdirs import user_cache_dir
+
+CACHE_VARIABLE = "WAVECHECK_CACHE"
+"""Environment variable that replaces the cache folder."""
+BINARY = "vllm-rs"
+_CHUNK = 1 << 20
+
+
+def cache_root() -> Path:
+    """Return the cache folder; it need not exist."""
+    named = os.environ.get(CACHE_VARIABLE)
+    return Path(named) if named else Path(user_cache_dir("wavecheck"))
+
+
+def sha256_of(path: Path) -> str:
+    """Return the hexadecimal SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_CHUNK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def binary_path(release: str) -> Path:
+    """Return where the binary of a release belongs, whether it is there or not."""
+    return cache_root() / "frontends" / release / BINARY
+
+
+def _sidecar(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def cached(release: str) -> Path | None:
+    """Return the stored binary if it is whole.
+
+    A missing or unreadable checksum, or one that differs, counts as absent.
+    """
+    path = binary_path(release)
+    try:
+        expected = _sidecar(path).read_text(encoding="ascii").strip()
+        if sha256_of(path) != expected:
+            return None
+    except (OSError, UnicodeDecodeError):
+        return None
+    return path
+
+
+@contextmanager
+def locked(release: str) -> Iterator[None]:
+    """Hold the lock of one release, so that two processes do not fetch it twice."""
+    folder = binary_path(release).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".lock"):
+        yield
+
+
+def store(release: str, checked: Path) -> Path:
+    """Move a checked file into its place; the checksum is written last.
+
+    Args:
+        release: whose binary it is.
+        checked: a file in the same file system as the cache; it is gone afterwards.
+    """
+    path = binary_path(release)
+    checked.chmod(0o755)
+    digest = sha256_of(checked)
+    # An old checksum must not vouch for a half-replaced pair, so it goes first.
+    _sidecar(path).unlink(missing_ok=True)
+    os.replace(checked, path)
+    fresh = path.with_name(f"{BINARY}.sha256.new")
+    fresh.write_text(f"{digest}\n", encoding="ascii")
+    os.replace(fresh, _sidecar(path))
+    return path

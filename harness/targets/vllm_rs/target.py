@@ -1,0 +1,65 @@
+"""Target ``vllm-rs``: one released or locally built binary, real sockets, black box."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from client.protocol.profiles import Profile, profile_for
+from harness.play import FrontendFactory, Setting
+from harness.scenario.model import Scenario
+from harness.tape import Chooser
+from harness.targets.base import Frontend, TargetInfo
+from harness.targets.vllm_rs.capabilities import capabilities, unsupported
+from harness.targets.vllm_rs.fetch import FrontendBinary
+from harness.targets.vllm_rs.frontend import VllmRsFrontend
+from harness.worlds import World, ZmqWorld
+
+
+class VllmRsTarget:
+    """Fixes the profile to the release of its binary."""
+
+    kind: ClassVar[str] = "vllm-rs"
+    title: ClassVar[str] = "the real Rust frontend, as a black box"
+    deterministic: ClassVar[bool] = False
+    black_box: ClassVar[bool] = True
+
+    def __init__(self, binary: FrontendBinary) -> None:
+        """``binary``: from ``harness.targets.vllm_rs.fetch.resolve``."""
+        self._binary = binary
+
+    @property
+    def info(self) -> TargetInfo:
+        """Release of the binary, and how it was told if not certainly."""
+        notes = (self._binary.note,) if self._binary.note else ()
+        release = self._binary.release
+        return TargetInfo(self.kind, release, capabilities(release), self.title, notes)
+
+    def profile(self, asked: str | None) -> Profile | None:
+        """The release of the binary, whatever was asked for."""
+        del asked
+        return profile_for(self._binary.release)
+
+    def capabilities(self, profile: Profile) -> frozenset[str]:
+        """What the binary of this release can do and show."""
+        return capabilities(profile.release)
+
+    def unsupported(self, scenario: Scenario, profile: Profile) -> str | None:
+        """What no capability names: routes of a release, options that do not exist."""
+        return unsupported(scenario, profile.release)
+
+    def world(self, chooser: Chooser | None, *, record_labels: bool = False) -> World:
+        """Real sockets for the engines; TCP, since the frontend advertises it."""
+        del chooser, record_labels
+        return ZmqWorld()
+
+    def frontend(self) -> FrontendFactory:
+        """A process for each run."""
+        return self._make
+
+    def _make(self, setting: Setting) -> Frontend:
+        return VllmRsFrontend(
+            binary=self._binary,
+            topology=setting.topology,
+            profile=setting.profile,
+            emit=setting.emit,
+        )

@@ -1,0 +1,1 @@
+"""Typed events, their recorder, JSON lines and digest."""

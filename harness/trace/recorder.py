@@ -1,0 +1,101 @@
+"""Numbers the events of a run, judges them as they happen, and lets steps wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from harness.invariants.base import Judge
+from harness.scenario.model import EventMatch
+from harness.trace.events import CallStarted, Event, Record
+from harness.trace.kinds import EVENT_CLASSES, FIELDS_OF, matches
+
+_MICROSECONDS = 1_000_000
+
+
+def _getter(cls: type) -> Callable[[Any], Any]:
+    fields = FIELDS_OF[cls]
+    return operator.attrgetter(*fields) if fields else lambda _event: ()
+
+
+# Several times faster than the dataclass's own repr, and the digest needs no more.
+_VALUES: dict[type, Callable[[Any], Any]] = {cls: _getter(cls) for cls in EVENT_CLASSES}
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Recorder:
+    """The trace of one run.
+
+    Attributes:
+        records: the trace so far; stays empty when ``keep`` is false.
+        digest: rolling CRC-32 of all events, in order; times are left out.
+    """
+
+    def __init__(
+        self,
+        judge: Judge | None = None,
+        *,
+        clock: Callable[[], float] | None = None,
+        keep: bool = True,
+    ) -> None:
+        """Start an empty trace.
+
+        Args:
+            judge: gets each record as it happens; ``None`` = nobody judges.
+            clock: seconds; default: the running loop's time.
+            keep: whether records are stored; the digest is made either way.
+        """
+        self.records: list[Record] = []
+        self.digest = 0
+        self._clock = _loop_time if clock is None else clock
+        self._judge = judge
+        self._keep = keep
+        self._next = 0
+        self._calls: dict[str, CallStarted] = {}
+        self._listeners: list[Callable[[Record], None]] = []
+
+    @property
+    def count(self) -> int:
+        """How many events were recorded."""
+        return self._next
+
+    def emit(self, event: Event) -> Record:
+        """Number one event, judge it, and tell those who wait."""
+        record = Record(self._next, round(self._clock() * _MICROSECONDS), event)
+        self._next += 1
+        cls = type(event)
+        text = f"{cls.__name__}{_VALUES[cls](event)!r}"
+        self.digest = zlib.crc32(text.encode(), self.digest)
+        if isinstance(event, CallStarted):
+            self._calls[event.op] = event
+        if self._keep:
+            self.records.append(record)
+        if self._judge is not None:
+            self._judge.feed(record)
+        for listener in tuple(self._listeners):
+            listener(record)
+        return record
+
+    def subscribe(self, callback: Callable[[Record], None]) -> Callable[[], None]:
+        """Call ``callback`` for each later record; returns what ends the subscription."""
+        self._listeners.append(callback)
+
+        def unsubscribe() -> None:
+            if callback in self._listeners:
+                self._listeners.remove(callback)
+
+        return unsubscribe
+
+    def match(self, record: Record, wanted: EventMatch) -> bool:
+        """See ``kinds.matches``, with the calls of this trace."""
+        return matches(record, wanted, self._calls)
+
+    def matching(self, wanted: EventMatch) -> list[Record]:
+        """All kept records that match, in order."""
+        return [record for record in self.records if self.match(record, wanted)]

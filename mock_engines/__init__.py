@@ -1,0 +1,1 @@
+"""Engines that join any frontend of the protocol and misbehave on command."""

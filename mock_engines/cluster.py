@@ -1,0 +1,208 @@
+"""n mock engines that join one frontend together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from client.protocol.profiles import Profile
+from client.protocol.transport import Transport
+from mock_engines import aio, events
+from mock_engines.behaviours.model import Action, EngineSpec
+from mock_engines.behaviours.registry import action_problems, spec_problems
+from mock_engines.endpoint import Endpoint
+from mock_engines.gates import Gates
+from mock_engines.handle import EngineHandle, EngineSetup, ProcessFactory
+from mock_engines.join import JoinAddresses
+from mock_engines.outlets import ScriptError
+from mock_engines.specs import check_ranks, script_for
+from mock_engines.wave_link import ClusterWaves
+from mock_engines.waves import AutoWaves
+
+__all__ = ["Cluster", "JoinAddresses", "ScriptError"]
+
+
+class Cluster:
+    """The engines of one run.
+
+    Args:
+        transport: of engines that run in this process; not closed here.
+        profile: release whose shapes and reply types they speak.
+        ranks: global ranks, in index order.
+        specs: behaviours; entries name global ranks.
+        addresses: where to join.
+        waves: ``auto`` completes and starts waves as the release does, ``script`` never.
+        gates: those of the run.
+        observer: is told every event.
+        real_peer: the frontend is a black box on real sockets.
+        process_factory: makes engines that run as child processes; ``None`` (simulation)
+            keeps all in this process, where to vanish is to close the sockets.
+        data_parallel_size: what MoE engines report; default: the number of ranks.
+
+    Raises:
+        ValueError: ranks beyond two bytes, double or unknown ones, or actions that fit no
+            message of their rule.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        profile: Profile,
+        ranks: Sequence[int],
+        specs: Sequence[EngineSpec],
+        addresses: JoinAddresses,
+        *,
+        waves: Literal["auto", "script"] = "auto",
+        gates: Gates | None = None,
+        observer: events.Observer = events.ignore,
+        real_peer: bool = False,
+        process_factory: ProcessFactory | None = None,
+        data_parallel_size: int | None = None,
+    ) -> None:
+        check_ranks(ranks, specs)
+        addresses.check()
+        if problems := spec_problems(specs):
+            raise ValueError("; ".join(problems))
+        self.gates = gates if gates is not None else Gates()
+        self.ranks = tuple(ranks)
+        self._observer = observer
+        self._handles: dict[int, EngineHandle] = {}
+        self._failures: list[BaseException] = []
+        self._unraised: list[BaseException] = []
+        self._waves: ClusterWaves | None = None
+        if waves == "auto":
+            self._waves = ClusterWaves(AutoWaves(profile), self._handles, self._failed)
+        for rank in self.ranks:
+            setup = EngineSetup(
+                rank=rank,
+                profile=profile,
+                script=script_for(rank, specs),
+                addresses=addresses,
+                data_parallel_size=data_parallel_size or len(self.ranks),
+                real_peer=real_peer,
+                gates=self.gates,
+                observer=observer,
+                waves=self._waves,
+                on_failure=self._failed,
+            )
+            self._handles[rank] = _make(setup, transport, process_factory)
+        self._awaited = tuple(r for r in self.ranks if not script_for(r, specs).join.never)
+
+    @property
+    def failures(self) -> tuple[BaseException, ...]:
+        """Errors in the engines' own tasks, in order; faults of a script or of ours."""
+        return tuple(self._failures)
+
+    def start(self) -> None:
+        """Begin all joins in the background."""
+        for handle in self._handles.values():
+            handle.start()
+
+    async def joined(self, ranks: Sequence[int] | None = None) -> None:
+        """Return once these engines have joined; ``None`` = all that are not told never to.
+
+        Raises:
+            what startup of one of them raised.
+        """
+        for rank in self._awaited if ranks is None else ranks:
+            try:
+                await self._handle(rank).joined()
+            except Exception as error:
+                if error in self._unraised:
+                    self._unraised.remove(error)
+                raise
+
+    def has_joined(self, rank: int) -> bool:
+        """Whether startup of this engine is over, and it lives."""
+        return self._handle(rank).has_joined
+
+    async def act(self, rank: int, actions: Sequence[Action], *, background: bool = False) -> None:
+        """Let one engine act outside any rule; ``background``: do not wait until it is done.
+
+        Raises:
+            ScriptError: the actions need a message, or a socket that the engine has not.
+        """
+        if problems := action_problems(actions, "act"):
+            raise ScriptError("; ".join(problems))
+        await self._handle(rank).act(actions, background=background)
+
+    async def idle(self) -> None:
+        """Return once every action of every engine has ended or waits for something scripted.
+
+        Then reports each living engine as idle, with the requests that it still has. Events of
+        engines in child processes that happened before have arrived when this returns.
+
+        Raises:
+            the first error in an engine's own tasks that was not raised before.
+        """
+        while True:
+            for handle in self._handles.values():
+                await handle.idle()
+            if self._waves is not None and self._waves.sender is not None:
+                await aio.ended([self._waves.sender])
+            elif not any(handle.busy for handle in self._handles.values()):
+                break
+        self._raise_new()
+        for rank, handle in self._handles.items():
+            if handle.has_joined:
+                requests = tuple(handle.state()["request_ids"])
+                self._observer(events.EngineIdle(rank, requests))
+
+    def state(self, rank: int) -> dict[str, Any]:
+        """One engine's state: requests, utilities, wave, whether it lives."""
+        state = dict(self._handle(rank).state())
+        running = False
+        if self._waves is not None and rank in self._waves.model.participants():
+            state["wave"] = self._waves.model.wave(rank)
+            running = self._waves.model.running(rank)
+        return {**state, "running": running}
+
+    async def kill(self, rank: int, how: str) -> None:
+        """Let one engine die: ``sentinel``, ``close`` or ``vanish``."""
+        await self._handle(rank).die(how)
+
+    async def rejoin(self, rank: int) -> None:
+        """Bring an engine back with its identity; returns once it has registered."""
+        await self._handle(rank).rejoin()
+
+    async def stop(self) -> None:
+        """End all engines and release everything. Idempotent.
+
+        Raises:
+            the first error in an engine's own tasks that was not raised before.
+        """
+        sender = self._waves.sender if self._waves is not None else None
+        if self._waves is not None:
+            self._waves.stop()
+        if sender is not None:
+            await aio.ended([sender])
+        for handle in self._handles.values():
+            await handle.stop()
+        self._raise_new()
+
+    def _handle(self, rank: int) -> EngineHandle:
+        try:
+            return self._handles[rank]
+        except KeyError:
+            there = ", ".join(str(known) for known in self.ranks)
+            msg = f"there is no engine {rank} (ranks: {there})"
+            raise ScriptError(msg) from None
+
+    def _failed(self, error: BaseException) -> None:
+        self._failures.append(error)
+        self._unraised.append(error)
+
+    def _raise_new(self) -> None:
+        if self._unraised:
+            error = self._unraised[0]
+            self._unraised.clear()
+            raise error
+
+
+def _make(
+    setup: EngineSetup, transport: Transport, process_factory: ProcessFactory | None
+) -> EngineHandle:
+    wanted: Mapping[bool | None, bool] = {None: setup.script.vanishes, True: True, False: False}
+    if process_factory is not None and wanted[setup.script.process]:
+        return process_factory(setup)
+    return Endpoint(setup, transport)

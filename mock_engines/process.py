@@ -1,0 +1,321 @@
+"""Engines that run as child processes, so that they can really vanish.
+
+Only for real sockets. No child outlives its parent: see ``mock_engines.child``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mock_engines import aio
+from mock_engines.behaviours.model import Action
+from mock_engines.control import LINE_BYTES_MAX, Control
+from mock_engines.event_json import event_from_json
+from mock_engines.handle import EngineSetup
+from mock_engines.outlets import ScriptError
+
+IMPORT_ROOT = str(Path(__file__).resolve().parent.parent)
+"""A child must find the package that its parent uses, however that was found."""
+STOP_S_MAX = 5.0
+"""How long a child may take to stop in order before it is killed."""
+
+
+class ChildError(Exception):
+    """A child process failed or ended by itself; the text is its own."""
+
+
+class ProcessFactory:
+    """Makes engines in child processes; give it to ``Cluster(process_factory=…)``.
+
+    Args:
+        transport: the transport of the children, as ``module:class``.
+    """
+
+    def __init__(self, transport: str = "client.transports.sockets:ZmqTransport") -> None:
+        self._transport = transport
+
+    def __call__(self, setup: EngineSetup) -> ProcessEngine:
+        """Make the handle of one engine; ``start`` starts its process."""
+        return ProcessEngine(setup, self._transport)
+
+
+class ProcessEngine:
+    """One engine in a child process. Implements ``EngineHandle``."""
+
+    def __init__(self, setup: EngineSetup, transport: str) -> None:
+        self.setup = setup
+        self._transport = transport
+        self._process: asyncio.subprocess.Process | None = None
+        self._control: Control | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._joined = asyncio.Event()
+        self._connected = asyncio.Event()
+        self._state: dict[str, Any] = {"alive": True, "joined": False, "request_ids": []}
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+        self._asked = 0
+        self._gates_here: dict[str, int] = {}
+        self._init: dict[str, Any] | None = None
+        self._in_waves = False
+        self._wave_told = 0
+        self._failure: BaseException | None = None
+        self._stopped = False
+        setup.gates.on_open(self._gate_opened)
+
+    # --- EngineHandle -----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the process; it joins in the background."""
+        self._launch(rejoin=False)
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether startup is over and the engine lives."""
+        return bool(self._joined.is_set() and self._state["alive"] and self._failure is None)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a command is being carried out; the child itself is asked by ``idle``."""
+        return bool(self._waiting)
+
+    @property
+    def process_id(self) -> int | None:
+        """Id of the process, ``None`` when there is none."""
+        return None if self._process is None else self._process.pid
+
+    async def joined(self) -> None:
+        """Return once startup is over. Raises what it failed with."""
+        await self._joined.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def act(self, actions: Sequence[Action], *, background: bool = False) -> None:
+        """Carry out actions outside any rule."""
+        if not self._state["alive"]:
+            msg = f"engine {self.setup.rank} is dead and cannot act"
+            raise ScriptError(msg)
+        dumped = [action.model_dump(exclude_unset=True) for action in actions]
+        await self._ask({"do": "act", "actions": dumped, "background": background})
+
+    async def idle(self) -> None:
+        """Return once its actions ended or wait, and all its events have arrived."""
+        if self._life is not None:
+            await self._ask({"do": "idle"})
+
+    def state(self) -> Mapping[str, Any]:
+        """The engine's state, as it said last."""
+        return {**self._state, "joined": self.has_joined}
+
+    async def notice(self, notice: str, wave: int) -> None:
+        """Send a wave notice that the wave model asks for."""
+        await self._ask({"do": "notice", "notice": notice, "wave": wave})
+
+    def waves_moved(self) -> None:
+        """Tell the child its wave, if that has changed."""
+        if not self._in_waves or self.setup.waves is None:
+            return
+        wave = self.setup.waves.wave(self.setup.rank)
+        if wave != self._wave_told:
+            self._wave_told = wave
+            self._tell({"do": "wave", "wave": wave})
+
+    async def die(self, how: str) -> None:
+        """Die; ``vanish`` is a SIGKILL."""
+        if self._state["alive"]:
+            await self._ask({"do": "die", "how": how})
+            if how == "vanish" and self._life is not None:
+                await aio.ended([self._life])
+
+    async def rejoin(self) -> None:
+        """Come back with the same identity, in a new process if the old one is gone."""
+        if self._life is not None:
+            await self._ask({"do": "rejoin"})
+            return
+        if self._init is None:
+            msg = f"engine {self.setup.rank} never learnt where to connect"
+            raise ScriptError(msg)
+        self._joined.clear()
+        self._launch(rejoin=True)
+        await self.joined()
+
+    async def stop(self) -> None:
+        """Stop the process, kill it if it takes too long, and reap it. Idempotent."""
+        self._stopped = True
+        if self._life is None:
+            return
+        timer = asyncio.get_running_loop().call_later(STOP_S_MAX, self._kill)
+        try:
+            self._tell({"do": "stop"})
+            await aio.ended([self._life])
+        except asyncio.CancelledError:
+            self._kill()
+            raise
+        finally:
+            timer.cancel()
+
+    # --- the process ------------------------------------------------------------------------
+
+    def _launch(self, *, rejoin: bool) -> None:
+        self._connected.clear()
+        loop = asyncio.get_running_loop()
+        name = f"engine {self.setup.rank}: process"
+        self._life = loop.create_task(self._live(rejoin=rejoin), name=name)
+        self._life.add_done_callback(self._life_ended)
+
+    def _config(self, *, rejoin: bool) -> dict[str, Any]:
+        setup = self.setup
+        return {
+            "rank": setup.rank,
+            "release": setup.profile.release,
+            "join": setup.script.join.model_dump(exclude_unset=True),
+            "rules": [rule.model_dump(exclude_unset=True) for rule in setup.script.rules],
+            "met": self._state.get("rules_met", []),
+            "addresses": dataclasses.asdict(setup.addresses),
+            "data_parallel_size": setup.data_parallel_size,
+            "real_peer": setup.real_peer,
+            "gates": list(setup.gates.opened()),
+            "waves": setup.waves is not None,
+            "transport": self._transport,
+            "rejoin": self._init if rejoin else None,
+        }
+
+    async def _live(self, *, rejoin: bool) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            roots = (IMPORT_ROOT, os.environ.get("PYTHONPATH"))
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "mock_engines.child"),
+                *(str(theirs.fileno()), str(os.getpid())),
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(root for root in roots if root)},
+            )
+        try:
+            streams = await asyncio.open_connection(sock=ours, limit=LINE_BYTES_MAX)
+            self._control = Control(*streams)
+            self._tell({"do": "config", **self._config(rejoin=rejoin)})
+            self._connected.set()
+            if self._stopped:
+                self._tell({"do": "stop"})
+            while (line := await self._control.receive()) is not None:
+                self._take(line)
+        except BaseException:
+            self._kill()
+            raise
+        finally:
+            if self._control is not None:
+                self._control.close()
+                self._control = None
+            await self._process.wait()
+
+    def _kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+    def _life_ended(self, task: asyncio.Task[None]) -> None:
+        code = self._process.returncode if self._process is not None else None
+        self._life = None
+        self._process = None
+        self._connected.set()
+        for gate, number in self._gates_here.items():
+            self.setup.gates.count_remote(gate, -number)
+        self._gates_here.clear()
+        error = None if task.cancelled() else task.exception()
+        if error is None and self._state["alive"] and not self._stopped:
+            error = ChildError(f"process of engine {self.setup.rank} ended by itself ({code})")
+        self._state = {**self._state, "alive": False, "joined": False}
+        self._leave_waves()
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_result(None)
+        if error is not None:
+            self._failed(error)
+        elif not self._stopped:
+            self._joined.set()
+
+    def _failed(self, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = error
+            self._joined.set()
+            self.setup.on_failure(error)
+
+    # --- lines ------------------------------------------------------------------------------
+
+    def _tell(self, line: Mapping[str, Any]) -> None:
+        if self._control is not None:
+            self._control.send(line)
+
+    async def _ask(self, line: Mapping[str, Any]) -> None:
+        """Send a command and wait until it is done; a process that is gone has nothing to do."""
+        if self._life is None or self._stopped:
+            return
+        await self._connected.wait()
+        self._asked += 1
+        number = self._asked
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        self._tell({**line, "id": number})
+        try:
+            await future
+        finally:
+            self._waiting.pop(number, None)
+
+    def _gate_opened(self, name: str) -> None:
+        self._tell({"do": "open", "gate": name})
+
+    def _take(self, line: dict[str, Any]) -> None:
+        if "state" in line:
+            self._state = line["state"]
+        match line["do"]:
+            case "event":
+                event = event_from_json(line["event"])
+                self.setup.observer(event)
+            case "joined":
+                self._init = line["init"]
+                self._joined.set()
+            case "waves":
+                self._wave_input(line["call"], line["arguments"])
+            case "opened":
+                self.setup.gates.open(line["gate"])
+            case "waiting":
+                gate, change = line["gate"], line["change"]
+                self._gates_here[gate] = self._gates_here.get(gate, 0) + change
+                self.setup.gates.count_remote(gate, change)
+            case "failure":
+                self._failed(ChildError(line["error"]))
+            case "done":
+                self._done(line["id"], line["error"])
+
+    def _done(self, number: int, error: str | None) -> None:
+        future = self._waiting.get(number)
+        if future is None or future.done():
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(ScriptError(error))
+
+    def _wave_input(self, call: str, arguments: Mapping[str, Any]) -> None:
+        waves, rank = self.setup.waves, self.setup.rank
+        if waves is None:
+            return
+        match call:
+            case "enter":
+                self._in_waves = True
+                waves.enter(rank)
+            case "leave":
+                self._leave_waves()
+            case _ if self._in_waves:
+                getattr(waves, call)(rank, **arguments)
+
+    def _leave_waves(self) -> None:
+        if self._in_waves and self.setup.waves is not None:
+            self._in_waves = False
+            self.setup.waves.leave(self.setup.rank)

@@ -1,0 +1,154 @@
+"""Results for people."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from harness.reports.diagnostic import Diagnostic, Excerpt, plain, render
+from harness.reports.text import InvariantDoc, diagnostics, label, result_line, summary_line
+from harness.results import ExpectationResult, ScenarioResult, VerdictResult
+from harness.verdict import ExitCode
+
+
+def test_violation_is_one_screen_with_everything_on_it(
+    violated: ScenarioResult, doc: InvariantDoc
+) -> None:
+    (message,) = diagnostics(violated, doc)
+    assert plain(message) == (
+        "violated[wave.never-rewinds]: the coordinator went from wave 5 back to 4\n"
+        "  --> waves/stale (profile 0.24.0, mutant coordinator-rewinds)\n"
+        "  statement: The current wave never gets smaller.\n"
+        "  expected:  current wave >= 5\n"
+        "  seen:      current wave == 4 at event 118\n"
+        "  witness:\n"
+        "    #97  t=0.400s  coordinator: first-request wave=5\n"
+        "    #118  t=0.412s  coordinator: first-request wave=4\n"
+        "  why:       Ranks that count waves apart wait for each other for ever.\n"
+        "  source:    vllm#46833\n"
+        "  help:      wavecheck replay wavecheck-out/waves-stale.json"
+    )
+
+
+def test_violated_expectation_names_its_step_and_shows_both_sides(
+    held: ScenarioResult, doc: InvariantDoc
+) -> None:
+    broken = replace(
+        held,
+        status="violated",
+        expectations=(ExpectationResult(3, "violated", "a: outcome = 'finished'", "a: 'pending'"),),
+        failure_file="out/f.json",
+    )
+    (message,) = diagnostics(broken, doc)
+    assert plain(message) == (
+        "violated[expectation]: step 3 of the scenario did not see what it expects\n"
+        "  --> waves/stale (profile 0.24.0)\n"
+        "  title:     a stale request\n"
+        "  expected:  a: outcome = 'finished'\n"
+        "  seen:      a: 'pending'\n"
+        "  source:    vllm#46833\n"
+        "  help:      wavecheck replay out/f.json"
+    )
+
+
+def test_error_says_what_failed(held: ScenarioResult, doc: InvariantDoc) -> None:
+    (message,) = diagnostics(replace(held, status="error", error="no binary"), doc)
+    assert plain(message) == "error: no binary\n  --> waves/stale (profile 0.24.0)"
+
+
+def test_predicted_violation_is_called_known(violated: ScenarioResult, doc: InvariantDoc) -> None:
+    known = replace(violated, known=("wave.never-rewinds",))
+    assert diagnostics(known, doc)[0].level == "known"
+    assert label(known, allow_known=True) == "known"
+    assert label(known, allow_known=False) == "violated"
+
+
+def test_missing_prediction_is_called_blind_where_known_is_allowed(
+    held: ScenarioResult, doc: InvariantDoc
+) -> None:
+    blind = replace(held, known=("wave.never-rewinds",))
+    assert (label(blind, allow_known=True), label(blind, allow_known=False)) == ("blind", "held")
+    assert diagnostics(blind, doc) == []
+    (message,) = diagnostics(blind, doc, allow_known=True)
+    assert message.title == (
+        "0.24.0 is known to violate wave.never-rewinds, and this run did not see it"
+    )
+
+
+def test_witness_of_two_violations_is_not_mixed(
+    violated: ScenarioResult, doc: InvariantDoc
+) -> None:
+    second = replace(violated.verdicts[0], witness=(118,))
+    messages = diagnostics(replace(violated, verdicts=(*violated.verdicts, second)), doc)
+    assert [len(message.evidence) for message in messages] == [2, 1]
+
+
+def test_long_witness_is_cut_and_counted(violated: ScenarioResult, doc: InvariantDoc) -> None:
+    lines = tuple(f"#{n}  event" for n in range(50))
+    verdict = replace(violated.verdicts[0], witness=tuple(range(50)))
+    (message,) = diagnostics(replace(violated, verdicts=(verdict,), witness_lines=lines), doc)
+    assert len(message.evidence) == 31
+    assert message.evidence[-1] == "... and 20 more events, in the failure file"
+
+
+def test_result_line_names_status_scenario_profile_and_mutant(
+    held: ScenarioResult, violated: ScenarioResult
+) -> None:
+    assert result_line(held).plain == "held       waves/stale  0.24.0  (20 schedules, 0.25 s)"
+    assert result_line(violated).plain == (
+        "violated   waves/stale  0.24.0  mutant coordinator-rewinds  (20 schedules, 0.25 s)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"reason": "target lacks op.rank"}, "target lacks op.rank"),
+        (
+            {"expectations": (ExpectationResult(1, "not_judged", "only >=0.28", "release 0.24"),)},
+            "step 1: only >=0.28 (release 0.24)",
+        ),
+        (
+            {
+                "expectations": (),
+                "verdicts": (VerdictResult("a", "must", "not_judged", "never exercised"),),
+            },
+            "never exercised",
+        ),
+        ({"expectations": (), "verdicts": ()}, "nothing that it expects was exercised"),
+    ],
+)
+def test_not_judged_gives_its_reason(
+    held: ScenarioResult, changes: dict[str, object], why: str
+) -> None:
+    line = result_line(replace(held, status="not_judged", schedules=0, **changes))  # type: ignore[arg-type]
+    assert line.plain == f"not judged waves/stale  0.24.0  (0.25 s)\n           {why}"
+
+
+def test_summary_counts_and_says_what_the_exit_code_means(
+    held: ScenarioResult, violated: ScenarioResult
+) -> None:
+    known = replace(violated, known=("wave.never-rewinds",))
+    assert summary_line([held, violated, known], ExitCode.VIOLATION).plain == (
+        "1 held, 2 violated (1 known), 0 not judged, 0 error; exit 1: violated"
+    )
+
+
+def test_colours_appear_on_a_terminal_only() -> None:
+    message = render(Diagnostic("error", "x [not markup] :smile:"))
+    pipe, terminal = StringIO(), StringIO()
+    Console(file=pipe).print(message)
+    Console(file=terminal, force_terminal=True, color_system="standard").print(message)
+    assert pipe.getvalue() == "error: x [not markup] :smile:\n"
+    assert "\x1b[" in terminal.getvalue()
+
+
+def test_caret_stands_below_its_column_behind_tabs_and_escapes() -> None:
+    excerpt = Excerpt(2, 4, "\ta\x07b")
+    assert plain(Diagnostic("error", "t", excerpt=excerpt)).splitlines()[1:] == [
+        "    2 |  a\\x07b",
+        "      |       ^",
+    ]

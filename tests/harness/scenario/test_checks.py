@@ -1,0 +1,268 @@
+"""Names that a scenario uses exist, and make sense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.scenario.checks import Vocabulary
+from harness.scenario.loader import parse
+from harness.scenario.problems import ScenarioFileError
+
+VOCABULARY = Vocabulary(frozenset({"request.ends", "wave.never-rewinds"}))
+CALL = {"call": {"id": "a"}}
+UTILITY = {"utility": {"id": "u", "method": "reset_prefix_cache"}}
+CLAIM = {"expect": {"op": "a", "outcome": "finished"}}
+
+
+def hang(gate: Any) -> dict[str, Any]:
+    return {"engine": 0, "rules": [{"on": "add", "do": [{"hang": gate}]}]}
+
+
+def problems(**keys: Any) -> list[tuple[str, str, str]]:
+    """Title, expected and help of each problem of a scenario that is fine but for ``keys``."""
+    data = {"title": "t", "promise": "p", "refs": ["vllm#1"], "steps": [CALL, CLAIM], **keys}
+    try:
+        text = yaml.safe_dump(data, sort_keys=False)
+        parse(text, Path("x.yaml"), name="x", vocabulary=VOCABULARY)
+    except ScenarioFileError as error:
+        return [(p.title, p.expected, p.help) for p in error.problems]
+    return []
+
+
+def test_scenario_without_fault_has_no_problem() -> None:
+    assert problems() == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (
+            {"refs": ["vllm-1"]},
+            ("'vllm-1' is no reference", "a URL, or vllm#N for a vLLM pull request", ""),
+        ),
+        ({"title": " "}, ("title is empty", "one sentence", "")),
+        (
+            {"profiles": "0.28"},
+            (
+                "'0.28' is no specifier of releases",
+                "a PEP 440 specifier such as '>=0.28' or '>=0.24,<0.29'",
+                "",
+            ),
+        ),
+        (
+            {"profiles": ">=0.99"},
+            ("'>=0.99' fits no known release", "releases from 0.22.0 to 0.33.0", ""),
+        ),
+        (
+            {"steps": [CALL, {"expect": {"op": "a", "outcome": "finished", "when": "new"}}]},
+            (
+                "'new' is no specifier of releases",
+                "a PEP 440 specifier such as '>=0.28' or '>=0.24,<0.29'",
+                "",
+            ),
+        ),
+        (
+            {"invariants": ["wave.never-rewind"]},
+            (
+                "unknown invariant 'wave.never-rewind'",
+                "an id that `wavecheck list invariants` shows",
+                "did you mean 'wave.never-rewinds'?",
+            ),
+        ),
+        (
+            {"topology": {"ranks": [0, 70000]}},
+            (
+                "rank 70000 does not fit the two-byte identity of an engine",
+                "ranks from 0 to 65535",
+                "",
+            ),
+        ),
+        (
+            {"topology": {"ranks": [1, 1]}},
+            ("a rank stands twice in ranks", "ranks that differ", ""),
+        ),
+        (
+            {"topology": {"ranks": [1, 2], "engines": 3}},
+            (
+                "engines is 3, but ranks names 2",
+                "leave engines out, or name as many ranks",
+                "",
+            ),
+        ),
+        (
+            {"topology": {"coordinator": "external"}},
+            (
+                "an external coordinator exists only beside a bootstrapped frontend",
+                "transport: bootstrapped, or coordinator: in-process",
+                "",
+            ),
+        ),
+        (
+            {"steps": [{"wait": {"event": "add", "engine": 7}}]},
+            ("engine 7 does not exist", "one of 0, 1 (the global ranks of this topology)", ""),
+        ),
+        (
+            {"steps": [CALL, {"cancel": "b"}]},
+            ("operation 'b' was never started before this step", "a", ""),
+        ),
+        (
+            {"steps": [CLAIM, CALL]},
+            (
+                "operation 'a' was never started before this step",
+                "the id of an earlier call or utility step",
+                "",
+            ),
+        ),
+        (
+            {"steps": [{"call": {"id": "first"}}, {"finish": ["frist"]}]},
+            (
+                "operation 'frist' was never started before this step",
+                "first",
+                "did you mean 'first'?",
+            ),
+        ),
+        (
+            {"steps": [UTILITY, {"abort": ["u"]}]},
+            ("'u' is a utility call", "the id of a generation (call)", ""),
+        ),
+        ({"steps": [CALL, CALL]}, ("operation 'a' is started twice", "", "")),
+        (
+            {"steps": [CALL, {"wait": {"event": "aborted"}}]},
+            (
+                "unknown event 'aborted'",
+                "one of joined, ready_gate, add, abort, utility, start_wave, unknown, output,"
+                " finished-only, reply, applied, notice, stats, raw, died, idle, call-started,"
+                " call-output, call-ended, utility-started and 29 more",
+                "did you mean 'abort'?",
+            ),
+        ),
+        (
+            {"steps": [{"wait": {"event": "start_wave", "where": {"waves": 1}}}]},
+            (
+                "event 'start_wave' has no field 'waves'",
+                "one of engine, wave, exclude",
+                "did you mean 'wave'?",
+            ),
+        ),
+        (
+            {"steps": [{"wait": {"event": "start_wave", "method": "x"}}]},
+            ("event 'start_wave' has no field 'method'", "one of engine, wave, exclude", ""),
+        ),
+        (
+            {"steps": [CALL, {"expect": {"op": "a", "outcome": "finished", "healthy": True}}]},
+            (
+                "an expectation has exactly one subject, this one has op, health",
+                "one of op, count, order, in_flight, pending_utility_calls, health_error, healthy,"
+                " state, server_info, connect, coordinator_running, coordinator_wave",
+                "",
+            ),
+        ),
+        (
+            {"steps": [CALL, {"expect": {"op": "a"}}]},
+            (
+                "the expectation claims nothing about the operation",
+                "one of engine, error, finish, kv_transfer_params, message, outcome, tokens, value",
+                "",
+            ),
+        ),
+        (
+            {"steps": [CALL, {"expect": {"in_flight": 1, "error": "X"}}]},
+            (
+                "'error' does not go with an expectation about snapshot",
+                "one of in_flight, pending_utility_calls",
+                "",
+            ),
+        ),
+        (
+            {"steps": [CALL, {"expect": {"count": {"event": "add"}}}]},
+            ("the count has no bound", "one of equals, at_least, at_most", ""),
+        ),
+        (
+            {"steps": [CALL, {"open": "g"}]},
+            ("nothing waits at gate 'g'", "a gate that an engine, a link or a join waits at", ""),
+        ),
+        (
+            {"engines": [hang("g")]},
+            ("gate 'g' is never opened", "a step 'open: g', or 'g' in open_at_end", ""),
+        ),
+        (
+            {"open_at_end": ["b"]},
+            ("'b' is no gate and no operation", "a", ""),
+        ),
+        (
+            {"steps": [{"link": {"hold": "g", "fail": "x"}}], "open_at_end": ["g"]},
+            (
+                "a link step has exactly one fault, this one has hold, fail",
+                "one of hold, hold_after, fail, clear",
+                "",
+            ),
+        ),
+        (
+            {"steps": [{"engine": {"engine": 0}}]},
+            ("the step tells the engine nothing", "do: [actions], or rejoin: true", ""),
+        ),
+        (
+            {"steps": [{"call": {"id": "a", "aux": ["xyz"]}}]},
+            ("'xyz' is no hexadecimal text", "such as '00ff'", ""),
+        ),
+    ],
+)  # fmt: skip
+def test_one_fault_gives_one_message(keys: dict[str, Any], expected: tuple[str, str, str]) -> None:
+    assert problems(**keys) == [expected]
+
+
+def test_unknown_capability_suggests_the_nearest() -> None:
+    ((title, _, help_text),) = problems(needs=["op.utilty"])
+    assert (title, help_text) == ("unknown capability 'op.utilty'", "did you mean 'op.utility'?")
+
+
+def test_misspelt_gate_is_reported_at_both_ends() -> None:
+    found = problems(engines=[hang("gate-a")], steps=[CALL, {"open": "gate-b"}])
+    assert [(title, help_text) for title, _, help_text in found] == [
+        ("nothing waits at gate 'gate-b'", "did you mean 'gate-a'?"),
+        ("gate 'gate-a' is never opened", "did you mean 'gate-b'?"),
+    ]
+
+
+def test_gate_that_stays_open_on_purpose_is_no_problem() -> None:
+    assert problems(engines=[hang("g")], open_at_end=["g", "a"]) == []
+
+
+def test_hang_without_a_gate_needs_no_opening() -> None:
+    assert problems(engines=[hang(True)]) == []
+
+
+def test_gate_opened_by_an_engine_counts() -> None:
+    opens = {"engine": 1, "rules": [{"on": "add", "do": [{"open": "g"}]}]}
+    assert problems(engines=[hang("g"), opens]) == []
+
+
+def test_known_faults_are_checked() -> None:
+    entry = {"invariant": "expectation", "reason": "r", "link": "vllm#2"}
+    assert problems(known=[{**entry, "introduced_in": "0.22.0", "fixed_in": "0.23.0"}]) == []
+    found = problems(
+        known=[
+            {**entry, "introduced_in": "0.25.0", "fixed_in": "0.25.0"},
+            {**entry, "fixed_in": "0.34.0", "invariant": "x", "link": "x"},
+            {**entry, "measured": [{"release": "0.24.0", "trials": 2, "violations": 3}]},
+        ]
+    )
+    assert [title for title, _, _ in found] == [
+        "0.25.0 is not after 0.25.0",
+        "unknown invariant 'x'",
+        "'x' is no reference",
+        "unknown release '0.34.0'",
+        "3 violations in 2 trials cannot be",
+    ]
+
+
+def test_impossible_topology_may_be_the_story() -> None:
+    assert problems(topology={"coordinator": "external"}, connect_fails=True) == []
+
+
+def test_null_is_a_value_that_can_be_expected() -> None:
+    assert problems(steps=[UTILITY, {"expect": {"op": "u", "value": None}}]) == []

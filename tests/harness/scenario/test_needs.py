@@ -1,0 +1,75 @@
+"""Capabilities that a scenario's content asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.scenario.model import Scenario
+from harness.scenario.needs import needs
+from harness.targets.capabilities import unknown
+
+BASE = {"transport.handshake-owner", "coordinator.none"}
+
+
+def needed(*steps: dict[str, Any], **keys: Any) -> set[str]:
+    data = {"title": "t", "promise": "p", "refs": ["r"], "steps": list(steps) or [{"fence": True}]}
+    found = needs(Scenario.model_validate({**data, **keys}))
+    assert unknown(found) == []
+    return set(found) - BASE
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ({"call": {"id": "a"}}, {"op.generate"}),
+        ({"call": {"id": "a", "surface": "grpc"}}, {"op.generate", "surface.grpc"}),
+        ({"call": {"id": "a", "rank": 1}}, {"op.generate", "op.rank"}),
+        ({"call": {"id": "a", "rank_text": "+1"}}, {"op.generate", "op.rank-text"}),
+        ({"call": {"id": "a", "kv_transfer_params": {}}}, {"op.generate", "op.kv-transfer"}),
+        ({"call": {"id": "a", "aux": ["00"]}}, {"op.generate", "op.aux"}),
+        ({"call": {"id": "a", "unencodable": True}}, {"op.generate", "op.unencodable"}),
+        ({"cancel": "a"}, {"op.cancel"}),
+        ({"drop": "a"}, {"op.drop"}),
+        ({"abort": "a"}, {"op.abort"}),
+        ({"utility": {"id": "u", "method": "m"}}, {"op.utility"}),
+        ({"utility": {"id": "u", "method": "m", "via": "raw"}}, {"op.utility-raw"}),
+        ({"utility": {"id": "u", "method": "m", "via": "consensus"}}, {"op.utility-raw"}),
+        (
+            {"utility": {"id": "u", "method": "m", "timeout_s": 1.0}},
+            {"op.utility", "op.utility-timeout"},
+        ),
+        ({"link": {"fail": "x"}}, {"fault.link"}),
+        ({"engine": {"do": {"die": "vanish"}}}, {"fault.engine-vanish"}),
+        ({"engine": {"do": {"die": "sentinel"}}}, set()),
+        ({"engine": {"rejoin": True}}, {"fault.engine-rejoin"}),
+        ({"coordinator": {"stop": True}}, {"coordinator.external"}),
+        ({"load": {}}, {"op.generate"}),
+        ({"shutdown": {}}, {"op.shutdown"}),
+        ({"expect": {"in_flight": 0}}, {"see.registries"}),
+        ({"expect": {"pending_utility_calls": 0}}, {"see.registries"}),
+        ({"expect": {"coordinator_wave": 0}}, {"see.coordinator"}),
+        ({"expect": {"server_info": {}}}, {"op.server-info"}),
+        ({"expect": {"connect": "ok"}}, {"op.connect-error"}),
+        ({"expect": {"healthy": True}}, {"see.health"}),
+    ],
+)
+def test_step_asks_for_what_it_uses(step: dict[str, Any], expected: set[str]) -> None:
+    assert needed(step) == expected
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"needs": ["see.log"]}, {"see.log"}),
+        ({"connect_fails": True}, {"op.connect-error"}),
+        ({"topology": {"start_rank": 2}}, {"topology.any-ranks"}),
+        ({"topology": {"ranks": [1, 0]}}, {"topology.any-ranks"}),
+        ({"topology": {"ranks": [0, 1]}}, set()),
+        ({"topology": {"transport": "bootstrapped"}}, {"transport.bootstrapped"}),
+        ({"topology": {"coordinator": "in-process"}}, {"coordinator.in-process"}),
+    ],
+)
+def test_topology_asks_for_what_it_uses(keys: dict[str, Any], expected: set[str]) -> None:
+    assert needed(**keys) == expected

@@ -1,0 +1,347 @@
+"""The tree itself: licence, documents, commands that are documented, what must not be tracked."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from harness.cli.main import cli
+from harness.docs import TABLES, main, regenerated, stale_pages
+from harness.mutants import discover as discover_mutants
+from harness.scenario import model, selection
+from harness.verdict import ExitCode
+from mock_engines.behaviours import model as behaviours
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+PLACEHOLDER = "TODO" + "-OUTPUT"
+
+
+def prose(text: str) -> str:
+    """A page without its code blocks and inline code."""
+    return re.sub(r"`[^`\n]*`", "", FENCE.sub("", text))
+
+
+def anchors(page: Path) -> set[str]:
+    """Anchors of a page's headings, by the rule of the usual Markdown hosts."""
+    found = set()
+    for heading in HEADING.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        plain = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        kept = "".join(c for c in plain.lower() if c.isalnum() or c in " -_")
+        found.add(kept.strip().replace(" ", "-"))
+    return found
+
+
+@functools.cache
+def tracked() -> tuple[Path, ...]:
+    """Files that are, or would be, under version control."""
+    done = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        pytest.skip("this tree is no git work tree")
+    paths = (ROOT / name.decode() for name in done.stdout.split(b"\0") if name)
+    return tuple(path for path in paths if path.is_file())
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Names and texts of the tracked files that are text."""
+    for path in tracked():
+        try:
+            yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+
+
+# --- licence --------------------------------------------------------------------------------
+
+
+def test_license_file_and_metadata_say_apache_2():
+    head = (ROOT / "LICENSE").read_text(encoding="utf-8").split("\n\n")[0]
+    assert "Apache License" in head
+    assert "Version 2.0" in head
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["license"] == "Apache-2.0"
+    assert project["name"] == "wavecheck"
+
+
+# --- pages ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_page_every_internal_link_resolves(page):
+    broken = []
+    for target in LINK.findall(prose(page.read_text(encoding="utf-8"))):
+        if re.match(r"https?://", target):
+            continue
+        name, _, anchor = target.partition("#")
+        place = (page.parent / name).resolve() if name else page
+        exists = place.exists() and (not anchor or anchor in anchors(place))
+        if not exists:
+            broken.append(target)
+    assert broken == []
+
+
+def test_pages_below_docs_are_all_reachable_from_readme():
+    seen: set[Path] = set()
+    queue = [ROOT / "README.md"]
+    while queue:
+        page = queue.pop()
+        if page in seen or page.suffix != ".md" or not page.exists():
+            continue
+        seen.add(page)
+        for target in LINK.findall(prose(page.read_text(encoding="utf-8"))):
+            if not re.match(r"https?://", target):
+                queue.append((page.parent / target.partition("#")[0]).resolve())
+    lost = [page.relative_to(ROOT).as_posix() for page in PAGES if page not in seen]
+    assert lost == []
+
+
+def test_generated_tables_are_current():
+    stale = [page.relative_to(ROOT).as_posix() for page, _ in stale_pages(DOCS)]
+    assert stale == [], "run: make docs"
+
+
+def test_generated_tables_every_one_stands_on_a_page():
+    used = set()
+    for page in PAGES:
+        used |= set(re.findall(r"<!-- generated: ([a-z-]+) -->", page.read_text(encoding="utf-8")))
+    assert used == set(TABLES)
+
+
+def test_stale_table_is_seen_and_mended(tmp_path):
+    page = tmp_path / "page.md"
+    begin, end = "<!-- generated: capabilities -->\n", "<!-- end generated -->"
+    page.write_text(f"before\n{begin}old\n{end}\nafter\n", encoding="utf-8")
+    runner = CliRunner()
+    assert runner.invoke(main, ["--check", str(tmp_path)]).exit_code == 1
+    assert "old" in page.read_text(encoding="utf-8")
+    assert runner.invoke(main, [str(tmp_path)]).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith(f"before\n{begin}")
+    assert text.endswith(f"{end}\nafter\n")
+    assert "`op.generate`" in text
+    assert runner.invoke(main, ["--check", str(tmp_path)]).exit_code == 0
+
+
+def test_unknown_table_is_an_error_that_names_the_known_ones():
+    with pytest.raises(ValueError, match="capabilities"):
+        regenerated("<!-- generated: nonsense -->\n<!-- end generated -->")
+
+
+def test_readme_has_no_placeholder_left():
+    assert PLACEHOLDER not in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_changelog_has_unreleased_part_with_both_headings():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    part = text.partition("## Unreleased")[2]
+    assert "### Added" in part
+    assert "### May turn a passing target red" in part
+
+
+# --- documented commands ---------------------------------------------------------------------
+
+
+def documented_commands() -> Iterator[tuple[str, str]]:
+    """Page and command line of everything that starts with ``wavecheck``."""
+    for page, name in zip(PAGES, NAMES, strict=True):
+        text = page.read_text(encoding="utf-8")
+        for _, block in FENCE.findall(text):
+            for line in block.splitlines():
+                if match := re.match(r"\$ (wavecheck .*)", line):
+                    yield name, match[1]
+        for inline in re.findall(r"`(wavecheck [^`\n]+)`", FENCE.sub("", text)):
+            yield name, inline
+
+
+def command_problem(line: str) -> str | None:
+    """What is wrong with a documented command line, or ``None``."""
+    words = re.sub(r"\s#.*", "", line).split()[1:]
+    command: click.Command = cli
+    while words and isinstance(command, click.Group) and not words[0].startswith("-"):
+        found = command.commands.get(words[0])
+        if found is None:
+            return f"{line!r}: no command {words[0]!r}"
+        command, words = found, words[1:]
+    flags = {"--help", "-h"} if command is not cli else {"--help", "-h", "--version"}
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            flags |= {*parameter.opts, *parameter.secondary_opts}
+    for word in words:
+        if word.startswith("-") and word != "-" and word.partition("=")[0] not in flags:
+            return f"{line!r}: no option {word!r}"
+    return None
+
+
+def test_documented_commands_and_options_exist():
+    lines = list(documented_commands())
+    assert len(lines) > 20
+    problems = [f"{name}: {why}" for name, line in lines if (why := command_problem(line))]
+    assert problems == []
+
+
+def test_documented_command_check_sees_a_wrong_command_and_a_wrong_option():
+    assert command_problem("wavecheck walk") is not None
+    assert command_problem("wavecheck run --strickt") is not None
+    assert command_problem("wavecheck run waves --strict") is None
+
+
+def test_documented_scenarios_and_mutants_exist():
+    known = {found.id for found in selection.builtin()}
+    known |= {name.partition("/")[0] for name in known}
+    mutants = {mutant.id for mutant in discover_mutants()}
+    lost = []
+    for page, line in documented_commands():
+        words = re.sub(r"\s#.*", "", line).split()
+        if (
+            words[1:2] == ["run"]
+            and len(words) > 2
+            and re.fullmatch(r"[a-z]+(/[a-z-]+)?", words[2])
+        ):
+            lost += [f"{page}: {words[2]}"] if words[2] not in known else []
+        for flag, name in itertools.pairwise(words):
+            if flag == "--mutant" and name != "ID" and name not in mutants:
+                lost.append(f"{page}: {name}")
+    assert lost == []
+
+
+def test_readme_flags_of_run_exist():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    paragraph = next(p for p in text.split("\n\n") if p.startswith("Often used with `run`"))
+    flags = re.findall(r"(?<![\w-])--?[a-z][a-z-]*", paragraph)
+    assert "--allow-known" in flags
+    assert [f for f in flags if f != "--help" and command_problem(f"wavecheck run {f}")] == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/json.md"])
+def test_exit_codes_on_page_are_those_of_the_code(name):
+    rows = re.findall(r"^\| (\d+) \|", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
+    assert [int(row) for row in rows] == [int(code) for code in ExitCode]
+
+
+def test_documented_make_targets_exist():
+    targets = set(
+        re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    named = set()
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        named |= set(re.findall(r"(?:`|\$ )make ([a-z]+)", text))
+    assert {"test", "conformance"} <= named <= targets
+
+
+# --- the page on scenarios --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [
+        model.Scenario, model.Topology, model.Step, model.Expect, model.CallStep,
+        model.UtilityStep, model.EngineStep, model.LinkStep, model.CoordinatorStep,
+        model.WaitStep, model.CountExpect, model.LoadStep, model.ShutdownStep, model.Trials,
+        model.Known, behaviours.Action, behaviours.Rule, behaviours.Join, behaviours.Stream,
+        behaviours.Output, behaviours.ReplyWith, behaviours.Stats, behaviours.Raw,
+        behaviours.Flood, behaviours.EngineSpec,
+    ],
+)  # fmt: skip
+def test_scenarios_page_names_every_key(cls):
+    text = (DOCS / "scenarios.md").read_text(encoding="utf-8")
+    words = set(re.findall(r"[a-z][a-z_0-9]*", text))
+    assert [key for key in cls.model_fields if key not in words] == []
+
+
+def test_scenarios_page_example_holds_in_simulation(tmp_path):
+    text = (DOCS / "scenarios.md").read_text(encoding="utf-8")
+    example = next(block for lang, block in FENCE.findall(text) if "title:" in block)
+    path = tmp_path / "example.yaml"
+    path.write_text(example, encoding="utf-8")
+    report = tmp_path / "report.json"
+    done = CliRunner().invoke(cli, ["run", str(path), "--json", str(report)])
+    assert done.exit_code == 0, done.output
+    assert json.loads(report.read_text(encoding="utf-8"))["summary"]["held"] == 1
+
+
+# --- what must not be tracked -------------------------------------------------------------------
+
+# In pieces, so that this file does not find itself.
+MACHINE_PATHS = re.compile(
+    r"(?<![\w.])/(?:" + "|".join(["ho" + "me", "ro" + "ot", "Us" + "ers", "wo" + "rk"]) + r")/\w"
+)
+REGISTRY_HOSTS = re.compile(
+    "|".join(
+        [
+            r"pypi\." + "org",
+            "python" + r"hosted\.org",
+            r"npm" + r"js\.(?:org|com)",
+            r"proxy\.go" + r"lang\.org",
+            "crates" + r"\.io",
+            r"deb\." + "debian",
+        ]
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sample"),
+    [
+        (MACHINE_PATHS, "see /" + "home/somebody/file"),
+        (REGISTRY_HOSTS, "https://" + "pypi" + ".org/simple"),
+    ],
+    ids=["path of a machine", "host of a package registry"],
+)
+def test_tracked_files_hold_none(pattern, sample):
+    assert pattern.search(sample)
+    found = [
+        f"{name}:{number}"
+        for name, text in texts()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if pattern.search(line)
+    ]
+    assert found == []
+
+
+def test_tracked_files_are_small():
+    large = [path.name for path in tracked() if path.stat().st_size > 1 << 20]
+    assert large == []
+
+
+# --- the ways in ----------------------------------------------------------------------------------
+
+
+def test_ci_run_is_executable_strict_and_calls_make_test():
+    script = ROOT / ".ci" / "run"
+    text = script.read_text(encoding="utf-8")
+    assert script.stat().st_mode & 0o111
+    assert text.startswith("#!/usr/bin/env bash\n")
+    code = list(itertools.dropwhile(lambda line: line.startswith("#"), text.splitlines()))
+    assert code[0] == "set -euo pipefail"
+    assert "make test" in text
+    assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
+
+
+def test_makefile_help_lists_every_phony_target():
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = re.search(r"^\.PHONY: (.+)$", text, re.MULTILINE)
+    assert phony is not None
+    helped = re.findall(r"^([a-z]+):.*## ", text, re.MULTILINE)
+    assert sorted(phony[1].split()) == sorted(helped)

@@ -1,0 +1,219 @@
+"""Engines as child processes, on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.protocol.codec import Codec
+from client.protocol.profiles import profile_for
+from client.transports.sockets import ZmqTransport
+from mock_engines import events
+from mock_engines.cluster import Cluster
+from mock_engines.gates import Gates
+from mock_engines.process import ChildError, ProcessFactory
+
+pytestmark = pytest.mark.zmq
+
+LIMIT_S = 30.0
+
+
+@pytest.fixture
+def play_real(make_peer, make_run, spec):
+    """Play a story on real sockets; engines run as their specs say."""
+
+    def run(
+        story: Callable[[Any], Awaitable[None]],
+        *,
+        specs: Sequence[dict[str, Any]],
+        ranks: Sequence[int] = (0,),
+        coordinator: bool = False,
+    ) -> Any:
+        made = []
+
+        async def main() -> None:
+            transport = ZmqTransport()
+            try:
+                profile = profile_for("0.33.0")
+                peer = make_peer(transport, Codec(profile), coordinator)
+                await peer.open()
+                seen: list[events.MockEvent] = []
+                gates = Gates()
+                cluster = Cluster(
+                    transport,
+                    profile,
+                    ranks,
+                    [spec(**parts) for parts in specs],
+                    peer.bootstrapped(),
+                    gates=gates,
+                    observer=seen.append,
+                    process_factory=ProcessFactory(),
+                )
+                made.append(make_run(peer, cluster, gates, seen, None))
+                cluster.start()
+                try:
+                    if coordinator:
+                        await peer.until(lambda: len(peer.subscriptions) == len(ranks))
+                        await peer.open_gate()
+                    await cluster.joined()
+                    await peer.until(lambda: len(peer.registrations) == len(ranks))
+                    await story(made[0])
+                finally:
+                    await cluster.stop()
+                    for task in peer.tasks:
+                        task.cancel()
+            finally:
+                transport.close()
+
+        async def bounded() -> None:
+            async with asyncio.timeout(LIMIT_S):
+                await main()
+
+        asyncio.run(bounded())
+        return made[0]
+
+    return run
+
+
+CHILD = {"engine": 0, "process": True}
+
+
+def alive(process_id: int) -> bool:
+    """Whether the process runs; one that only waits to be reaped does not."""
+    try:
+        state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def handle(run, rank=0):
+    return run.cluster._handles[rank]
+
+
+def test_child_engine_streams_and_answers_like_one_in_process(play_real):
+    async def story(run):
+        await run.peer.add("a")
+        await run.peer.utility("add_lora", ["x", 4, "/p"])
+        await run.peer.until(lambda: run.peer.rows("a")[-1:] and run.peer.rows("a")[-1][2])
+        await run.peer.until(run.peer.replies)
+        await run.cluster.idle()
+        assert run.cluster.state(0)["loras"] == [4]
+        assert handle(run).process_id != os.getpid()
+
+    run = play_real(story, specs=[CHILD])
+    assert run.peer.replies() == [(1, None, True)]
+    kinds = [type(event).__name__ for event in run.events]
+    assert kinds.count("OutputSent") == 3
+    assert kinds.index("UtilityApplied") < kinds.index("UtilityReplySent")
+
+
+def test_child_engine_that_vanishes_is_gone_and_can_return(play_real):
+    async def story(run):
+        pid = handle(run).process_id
+        await run.peer.add("a")
+        await run.peer.until(lambda: run.seen(events.EngineDied))
+        await run.cluster.idle()
+        assert run.cluster.state(0)["alive"] is False
+        await run.cluster.rejoin(0)
+        assert not alive(pid)
+        await run.peer.until(lambda: len(run.peer.registrations) == 2)
+        await run.peer.add("b")
+        await run.peer.until(lambda: run.peer.rows("b")[-1:] and run.peer.rows("b")[-1][2])
+
+    rules = [{"on": "add", "nth": 1, "do": [{"stream": {"tokens": 1, "finish": None}}, {"die": "vanish"}]}]
+    run = play_real(story, specs=[{"engine": 0, "rules": rules}])
+    assert run.seen(events.EngineDied) == [events.EngineDied(0, "vanish")]
+
+
+def test_kill_by_vanish_ends_the_process_before_it_returns(play_real):
+    async def story(run):
+        pid = handle(run).process_id
+        await run.cluster.kill(0, "vanish")
+        assert not alive(pid)
+        assert handle(run).process_id is None
+
+    play_real(story, specs=[CHILD])
+
+
+def test_gates_cross_the_process_border_both_ways(play_real):
+    async def story(run):
+        await run.peer.utility("is_sleeping")
+        await run.peer.until(lambda: run.gates.waiting("g") == 1)
+        assert run.peer.replies() == []
+        run.gates.open("g")
+        await run.peer.until(run.peer.replies)
+        await run.cluster.idle()
+        assert run.gates.is_open("from-child")
+        assert run.gates.waiting("g") == 0
+
+    rule = {"on": "utility", "do": [{"hang": "g"}, {"open": "from-child"}, {"default": True}]}
+    play_real(story, specs=[{"engine": 0, "process": True, "rules": [rule]}])
+
+
+def test_wave_model_of_the_parent_moves_a_child(play_real):
+    async def story(run):
+        await run.peer.add("a", rank=1)
+        await run.peer.until(lambda: len(run.peer.notices) == 1)
+        await run.peer.start_wave(0, exclude=1)
+        await run.peer.until(lambda: run.seen(events.WaveNoticeSent)[-1].notice == "complete")
+        await run.cluster.idle()
+        assert run.cluster.state(1)["wave"] == 1
+
+    run = play_real(
+        story, specs=[{"engine": 1, "process": True}], ranks=(0, 1), coordinator=True
+    )
+    assert run.seen(events.WaveNoticeSent) == [
+        events.WaveNoticeSent(1, "start", 0),
+        events.WaveNoticeSent(0, "start", 0),
+        events.WaveNoticeSent(0, "complete", 0),
+    ]
+
+
+def test_child_that_is_killed_from_outside_is_reported_as_a_fault(play_real):
+    async def story(run):
+        os.kill(handle(run).process_id, 9)
+        with pytest.raises(ChildError, match="ended by itself"):
+            while True:
+                await run.cluster.idle()
+
+    play_real(story, specs=[CHILD])
+
+
+def test_no_child_outlives_a_parent_that_is_killed(tmp_path):
+    """The parent is a process of its own that gets SIGKILL; its child must follow."""
+    script = tmp_path / "parent.py"
+    script.write_text(
+        "import asyncio\n"
+        "from client.protocol.profiles import profile_for\n"
+        "from client.transports.sockets import ZmqTransport\n"
+        "from mock_engines.behaviours.model import EngineSpec\n"
+        "from mock_engines.cluster import Cluster, JoinAddresses\n"
+        "from mock_engines.process import ProcessFactory\n"
+        "async def main():\n"
+        "    t = ZmqTransport()\n"
+        "    a = JoinAddresses(input=t.endpoint('i'), output=t.endpoint('o'))\n"
+        "    c = Cluster(t, profile_for('0.33.0'), [0], [EngineSpec(process=True)], a,\n"
+        "                process_factory=ProcessFactory())\n"
+        "    c.start()\n"
+        "    await c.joined()\n"
+        "    print(c._handles[0].process_id, flush=True)\n"
+        "    await asyncio.Event().wait()\n"
+        "asyncio.run(main())\n"
+    )
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert alive(child)
+        parent.send_signal(signal.SIGKILL)
+        # The pipe's other writer is the child: its end of file proves that it is gone.
+        assert parent.stdout.read() == ""
+    assert not alive(child)
