@@ -38,6 +38,17 @@ async def turn() -> None:
     await future
 
 
+async def pause(seconds: float) -> None:
+    """Let time pass on the loop's clock: between attempts, never to synchronise."""
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+    timer = loop.call_later(seconds, resolve, over)
+    try:
+        await over
+    finally:
+        timer.cancel()
+
+
 class Mailbox(Generic[T]):
     """An unbounded queue. ``put`` never waits, and a cancelled ``get`` loses nothing.
 

@@ -22,8 +22,11 @@ class RequestRegistered:
 
 @dataclass(frozen=True, slots=True)
 class RequestReleased:
-    """A request left the in-flight registry. ``cause``: one of ``finished``, ``rolled-back``,
-    ``aborted``, ``auto-aborted``, ``stream-closed``, ``client-closed``."""
+    """A request left the in-flight registry.
+
+    ``cause``: one of ``finished``, ``rolled-back``, ``aborted``, ``auto-aborted``,
+    ``stream-closed``, ``client-closed``.
+    """
 
     request_id: str
     engine: int
@@ -91,7 +94,8 @@ class FirstRequestQueued:
 class FirstRequestHandled:
     """The coordinator acted on a FirstRequest: state before and after, and its broadcast.
 
-    ``broadcast_wave`` is ``None`` if nothing was broadcast."""
+    ``broadcast_wave`` is ``None`` if nothing was broadcast.
+    """
 
     engine: int
     request_wave: int

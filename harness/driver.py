@@ -274,7 +274,7 @@ class Driver:
             self._spawn(op, self._run_call(op, call))
         elif step.utility is not None:
             utility = step.utility
-            op = Op(utility.id, "utility")
+            op = Op(utility.id, "utility", method=utility.method)
             self._trace.emit(UtilityStarted(op.id, utility.method, utility.via))
             self._spawn(op, self._run_utility(op, utility))
 
@@ -333,6 +333,13 @@ class Driver:
         self._trace.emit(CancelRequested(name, step.verb))
         task.cancel()
         await all_done([task])
+        op = self.story.ops[name]
+        if op.outcome == "pending":  # cancelled before its task ever ran
+            op.outcome = "cancelled"
+            if op.kind == "call":
+                self._trace.emit(CallEnded(name, "cancelled", None, None, ""))
+            else:
+                self._trace.emit(UtilityEnded(name, op.method, "cancelled", "None", None, ""))
 
     async def _abort(self, names: list[str]) -> None:
         self._trace.emit(AbortRequested(tuple(names)))
@@ -371,6 +378,7 @@ class Driver:
             if step.rejoin:
                 self._trace.emit(FaultInjected(f"engine {rank} rejoins"))
                 await self._cluster.rejoin(rank)
+                await self._fence()
             if step.do:
                 verbs = ", ".join(action.verb for action in step.do)
                 self._trace.emit(FaultInjected(f"engine {rank}: {verbs}"))

@@ -23,6 +23,7 @@ class Op:
     id: str
     kind: str
     external_id: str = ""
+    method: str = ""
     outcome: str = "pending"
     finish: str | None = None
     value: Any = None

@@ -2,7 +2,7 @@
 
 ``FaultTransport`` wraps any transport, so a scenario means the same in simulation and over
 real sockets. It tells requests (ADD, ABORT, UTILITY, START_DP_WAVE) from startup messages by
-their type frame, so the handshake is never touched.
+their type frame, so nothing of the startup is touched.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from client.protocol.ids import identity_from_rank
-from client.protocol.messages import RequestType
+from client.protocol.messages import SUBSCRIBE_ALL, UNSUBSCRIBE_ALL, RequestType
 from client.protocol.transport import (
     DEFAULT_OPTIONS,
     Socket,
@@ -136,13 +136,14 @@ class FaultTransport:
     def _strike(
         self, socket_kind: SocketKind, frames: Sequence[bytes]
     ) -> tuple[LinkFault | None, bytes]:
-        if socket_kind is SocketKind.ROUTER:
-            kind = _REQUEST_TYPES.get(frames[1]) if len(frames) > 2 else None
-            peer = frames[0]
-        elif socket_kind in (SocketKind.XPUB, SocketKind.XSUB):
-            kind, peer = _REQUEST_TYPES.get(frames[0], "other"), COORDINATOR
-        else:
-            kind, peer = None, b""
+        kind: str | None = None
+        peer = COORDINATOR
+        if socket_kind is SocketKind.ROUTER and len(frames) > 2:
+            peer, kind = frames[0], _REQUEST_TYPES.get(frames[1])
+        elif socket_kind is SocketKind.XPUB and len(frames) > 1:
+            kind = _REQUEST_TYPES.get(frames[0])
+        elif socket_kind is SocketKind.XSUB and frames[0] not in (SUBSCRIBE_ALL, UNSUBSCRIBE_ALL):
+            kind = "notice"
         if kind is None:
             return None, peer
         return next((f for f in self._faults if f.matches(peer, kind)), None), peer

@@ -7,7 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from client.components import Components
-from client.events import ClientEvent, UtilityRegistered, UtilityReleased, UtilitySettled
+from client.events import (
+    ClientEvent,
+    UtilityRegistered,
+    UtilityReleased,
+    UtilityReplyDropped,
+    UtilitySettled,
+)
 from client.protocol.ids import FENCE_METHOD
 from client.protocol.profiles import Profile
 from harness.driver import Driver, Story
@@ -72,7 +78,7 @@ class FenceFilter:
         if isinstance(event, UtilityRegistered) and event.method == FENCE_METHOD:
             self._calls.add(event.call_id)
             return
-        if isinstance(event, UtilitySettled | UtilityReleased) and event.call_id in self._calls:
+        if isinstance(event, UtilitySettled | UtilityReleased | UtilityReplyDropped) and event.call_id in self._calls:
             return
         self._emit(event)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from client.protocol.profiles import Profile
@@ -38,6 +38,8 @@ class Cluster:
         process_factory: makes engines that run as child processes; ``None`` (simulation)
             keeps all in this process, where to vanish is to close the sockets.
         data_parallel_size: what MoE engines report; default: the number of ranks.
+        on_failure: told at once of an error in an engine's own task; it is also raised by the
+            next ``joined``, ``idle`` or ``stop``.
 
     Raises:
         ValueError: ranks beyond two bytes, double or unknown ones, or actions that fit no
@@ -58,6 +60,7 @@ class Cluster:
         real_peer: bool = False,
         process_factory: ProcessFactory | None = None,
         data_parallel_size: int | None = None,
+        on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
         check_ranks(ranks, specs)
         addresses.check()
@@ -69,6 +72,7 @@ class Cluster:
         self._handles: dict[int, EngineHandle] = {}
         self._failures: list[BaseException] = []
         self._unraised: list[BaseException] = []
+        self._on_failure = on_failure
         self._waves: ClusterWaves | None = None
         if waves == "auto":
             self._waves = ClusterWaves(AutoWaves(profile), self._handles, self._failed)
@@ -191,6 +195,8 @@ class Cluster:
     def _failed(self, error: BaseException) -> None:
         self._failures.append(error)
         self._unraised.append(error)
+        if self._on_failure is not None:
+            self._on_failure(error)
 
     def _raise_new(self) -> None:
         if self._unraised:

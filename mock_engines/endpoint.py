@@ -320,6 +320,8 @@ class Endpoint:
 
     async def _handle_coordinator(self, frames: list[bytes]) -> None:
         if frames == [READY_GATE]:
+            # After startup it says nothing new, but shows that a late subscription was heard.
+            self.setup.observer(events.GateOpened(self.setup.rank))
             return  # Only the first one means anything to an engine.
         message = self._decode(frames)
         if isinstance(message, StartDpWave):

@@ -62,8 +62,8 @@ class WavecheckGroup(click.Group):
         """Run a command and exit with its code."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-        _exit(self._code(args, prog_name or "wavecheck", complete_var, windows_expand_args, extra))
-        return None
+        name = prog_name or "wavecheck"
+        sys.exit(self._code(args, name, complete_var, windows_expand_args, extra))
 
     def _code(
         self,
@@ -117,10 +117,6 @@ def _fault(error: Exception) -> int:
         traceback.print_exception(error)
     CommandError([message], ExitCode.HARNESS).show()
     return int(ExitCode.HARNESS)
-
-
-def _exit(code: int) -> NoReturn:
-    sys.exit(code)
 
 
 @click.group(

@@ -300,7 +300,8 @@ class _Run:
             parts.append(f"profile {flags.profile}")
         if flags.mutant is not None:
             parts.append(f"mutant {flags.mutant}")
-        parts.append(f"strategy {flags.strategy}, {flags.schedules} schedules, seed {flags.seed}")
+        many = f"{flags.schedules} schedule{'' if flags.schedules == 1 else 's'}"
+        parts.append(f"strategy {flags.strategy}, {many}, seed {flags.seed}")
         return f"wavecheck {tool_version()}: {', '.join(parts)}"
 
     # --- meanwhile --------------------------------------------------------------------------

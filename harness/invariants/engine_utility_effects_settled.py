@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import ast
 
-from harness.invariants._fanouts import UNREADABLE, FanOutBook, parse
+from harness.invariants._fanouts import FanOutBook
 from harness.invariants._run import STATE, RunInvariant, event_types
 from harness.invariants.base import Kind, Level, RunContext
 from harness.trace.events import Record
 from mock_engines.events import EngineDied, UtilityApplied
+
+
+_COUNTER = "_resets"
 
 
 class UtilityEffectsSettled(RunInvariant):
@@ -20,8 +23,8 @@ class UtilityEffectsSettled(RunInvariant):
         the engine that a request happens to meet.
     Source: vllm#52671 (compensation as the reason to wait for all engines); fault U2 and B37,
         B38 of the catalogue of public faults: no release compensates by itself.
-    Limits: A wish, not a promise. States are compared by the keys that utilities changed; an
-        engine that died is left out.
+    Limits: A wish, not a promise. States are compared by the keys that utilities changed, caches
+        that were reset apart; an engine that died is left out.
     """
 
     id = "engine.utility-effects-settled"
@@ -34,7 +37,7 @@ class UtilityEffectsSettled(RunInvariant):
         super().__init__(context)
         self.fans = FanOutBook(context)
         self.books.append(self.fans)
-        self._states: dict[int, dict[str, Any]] = {rank: {} for rank in context.ranks}
+        self._states: dict[int, dict[str, str]] = {rank: {} for rank in context.ranks}
         self._last: dict[int, Record] = {}
         self._touched: dict[int, None] = {}
         self._dead: dict[int, None] = {}
@@ -80,16 +83,24 @@ class UtilityEffectsSettled(RunInvariant):
                 return
 
 
-def _pairs(text: str) -> dict[str, Any]:
-    """Read ``state``: a repr of a mapping or of sorted pairs; else the text as a whole."""
-    value = parse(text)
-    if isinstance(value, dict):
-        return value
-    if isinstance(value, list) and all(isinstance(p, list) and len(p) == 2 for p in value):
-        return {str(name): item for name, item in value}
-    return {} if value is UNREADABLE and not text else {"state": text}
+def _pairs(text: str) -> dict[str, str]:
+    """Read ``state``: ``key=repr`` pairs with commas between. Counters of resets are no state."""
+    try:
+        call = ast.parse(f"_({text})", mode="eval").body
+    except SyntaxError:
+        return {"state": text}
+    if not isinstance(call, ast.Call):
+        return {"state": text}
+    return {
+        item.arg: ast.unparse(item.value)
+        for item in call.keywords
+        if item.arg is not None and not item.arg.endswith(_COUNTER)
+    }
 
 
-def _settled(value: Any) -> Any:
+_OFF = frozenset({"None", "False", "[]", "{}", "''", "0"})
+
+
+def _settled(value: str | None) -> str | None:
     """A key that was never set equals one that is empty or off."""
-    return value if value else None
+    return None if value in _OFF else value

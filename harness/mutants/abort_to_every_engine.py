@@ -29,7 +29,7 @@ class AbortToEveryEngine(Mutant):
     id = "abort-to-every-engine"
     title = "ABORT goes to every engine"
     bug = "Engines are told of requests that they never had, as often as there are engines."
-    source = "https://github.com/vllm-project/vllm/pull/52671"
+    source = "protocol page, section 8.2 (a seeded fault: no release had it)"
     killed_by = "request.abort-only-to-owner"
 
     @classmethod

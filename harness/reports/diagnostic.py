@@ -45,6 +45,7 @@ class Diagnostic:
         where: ``file:line:column`` of a file, or scenario and settings of a run.
         facts: further labelled lines, shown before ``expected``.
         evidence: the witness, one line for each event, in order.
+        also: what else is wrong, mostly consequences; one line each.
     """
 
     level: str
@@ -56,6 +57,7 @@ class Diagnostic:
     expected: str = ""
     seen: str = ""
     evidence: tuple[str, ...] = field(default=())
+    also: tuple[str, ...] = field(default=())
     why: str = ""
     source: str = ""
     help: str = ""
@@ -105,14 +107,19 @@ def render(diagnostic: Diagnostic) -> Text:
         _labelled(out, label, value)
     _labelled(out, "expected", diagnostic.expected, "green")
     _labelled(out, "seen", diagnostic.seen, "red")
-    if diagnostic.evidence:
-        out.append("\n  witness:")
-        for event in diagnostic.evidence:
-            out.append(f"\n    {printable(event)}")
+    _listed(out, "witness", diagnostic.evidence)
+    _listed(out, "also", diagnostic.also)
     _labelled(out, "why", diagnostic.why)
     _labelled(out, "source", diagnostic.source)
     _labelled(out, "help", diagnostic.help)
     return out
+
+
+def _listed(out: Text, label: str, lines: tuple[str, ...]) -> None:
+    if lines:
+        out.append(f"\n  {label}:")
+        for line in lines:
+            out.append(f"\n    {printable(shorten(line))}")
 
 
 def _labelled(out: Text, label: str, value: str, style: str = "") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from rich.text import Text
 
@@ -10,6 +11,7 @@ from harness.reports.diagnostic import Diagnostic
 from harness.results import ExpectationResult, ScenarioResult, VerdictResult
 from harness.verdict import (
     ERROR,
+    EXPECTATION,
     HELD,
     NOT_JUDGED,
     VIOLATED,
@@ -93,20 +95,39 @@ def why_not_judged(result: ScenarioResult) -> str:
 def diagnostics(
     result: ScenarioResult, doc: InvariantDoc, *, allow_known: bool = False
 ) -> list[Diagnostic]:
-    """A message for each violation of a result, for its error, and for what it was blind to."""
+    """At most one message on the violations of a result or its error, and what it was blind to.
+
+    The message is about the first violated ``must``, since its statement says what broke; then an
+    expectation, then a ``should``. One that ``known`` does not predict comes before one that it
+    does. The others are mostly consequences, and are listed below it.
+    """
     if result.status == ERROR:
         return [_error(result)]
-    found: list[Diagnostic] = []
-    for expectation in result.expectations:
-        if expectation.status == VIOLATED:
-            found.append(_expectation(result, expectation, first=not found))
-    # `must` first: a violated `should` is a remark.
-    for verdict in sorted(result.verdicts, key=lambda v: v.level):
-        if verdict.verdict == VIOLATED:
-            found.append(_verdict(result, verdict, doc(verdict.invariant), first=not found))
+    found = _violations(result, doc)
+    found.sort(key=lambda diagnostic: diagnostic.level == "known")
+    if found:
+        also = tuple(
+            f"{d.code}: {d.title}"
+            if d.code != EXPECTATION
+            else f"{d.title} (expected {d.expected}; seen {d.seen})"
+            for d in found[1:]
+        )
+        found = [replace(found[0], also=also)]
     if allow_known:
         found += [_blind(result, name) for name in assess(result).blind]
     return found
+
+
+def _violations(result: ScenarioResult, doc: InvariantDoc) -> list[Diagnostic]:
+    broken = [v for v in result.verdicts if v.verdict == VIOLATED]
+    must = [v for v in broken if v.level == "must"]
+    should = [v for v in broken if v.level != "must"]
+    steps = [e for e in result.expectations if e.status == VIOLATED]
+    return [
+        *(_verdict(result, v, doc(v.invariant)) for v in must),
+        *(_expectation(result, step, own_witness=not must) for step in steps),
+        *(_verdict(result, v, doc(v.invariant)) for v in should),
+    ]
 
 
 def _where(result: ScenarioResult) -> str:
@@ -118,28 +139,20 @@ def _replay(result: ScenarioResult) -> str:
     return f"wavecheck replay {result.failure_file}" if result.failure_file else ""
 
 
-def _evidence(
-    result: ScenarioResult, verdict: VerdictResult | None, *, first: bool
-) -> tuple[str, ...]:
-    """The witness lines; of a verdict only those that it names, where all lines are there."""
-    lines = result.witness_lines
-    if verdict is not None and verdict.witness:
-        numbers = {f"#{seq}" for seq in verdict.witness}
-        own = tuple(line for line in lines if line.partition(" ")[0] in numbers)
-        if own:
-            lines = own
-        elif not first:
-            lines = tuple(f"#{seq}" for seq in verdict.witness)
-    elif not first:
-        return ()
+def _evidence(result: ScenarioResult, verdict: VerdictResult) -> tuple[str, ...]:
+    """The lines of the events that a verdict names, or their numbers where they are not there."""
+    numbers = [f"#{seq}" for seq in verdict.witness]
+    lines = tuple(line for line in result.witness_lines if line.partition(" ")[0] in numbers)
+    return _cut(lines or tuple(numbers))
+
+
+def _cut(lines: tuple[str, ...]) -> tuple[str, ...]:
     if (more := len(lines) - WITNESS_LINES_MAX) > 0:
         return (*lines[:WITNESS_LINES_MAX], f"... and {more} more events, in the failure file")
     return lines
 
 
-def _verdict(
-    result: ScenarioResult, verdict: VerdictResult, doc: Mapping[str, str], *, first: bool
-) -> Diagnostic:
+def _verdict(result: ScenarioResult, verdict: VerdictResult, doc: Mapping[str, str]) -> Diagnostic:
     known = verdict.invariant in result.known
     return Diagnostic(
         "known" if known else "violated",
@@ -150,7 +163,7 @@ def _verdict(
         + ((("level", "should"),) if verdict.level == "should" else ()),
         expected=verdict.expected,
         seen=verdict.seen,
-        evidence=_evidence(result, verdict, first=first),
+        evidence=_evidence(result, verdict),
         why=doc.get("reason", ""),
         source=doc.get("source", ""),
         help=_replay(result),
@@ -158,18 +171,18 @@ def _verdict(
 
 
 def _expectation(
-    result: ScenarioResult, expectation: ExpectationResult, *, first: bool
+    result: ScenarioResult, expectation: ExpectationResult, *, own_witness: bool
 ) -> Diagnostic:
-    known = "expectation" in result.known
+    known = EXPECTATION in result.known
     return Diagnostic(
         "known" if known else "violated",
         f"step {expectation.step} of the scenario did not see what it expects",
-        code="expectation",
+        code=EXPECTATION,
         where=_where(result),
         facts=(("title", result.title),),
         expected=expectation.expected,
         seen=expectation.seen,
-        evidence=_evidence(result, None, first=first),
+        evidence=_cut(result.witness_lines) if own_witness else (),
         source=", ".join(result.refs),
         help=_replay(result),
     )

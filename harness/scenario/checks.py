@@ -39,6 +39,7 @@ def check(scenario: Scenario, vocabulary: Vocabulary) -> list[Finding]:
     checks: tuple[Callable[[Scenario, Vocabulary], Iterable[Finding]], ...] = (
         _references,
         _releases,
+        _known,
         _names,
         _topology,
         _engine_numbers,
@@ -87,34 +88,35 @@ def _releases(scenario: Scenario, vocabulary: Vocabulary) -> Iterator[Finding]:
             bad = specifier_problem(step.expect.when, vocabulary.releases)
             if bad is not None:
                 yield Finding(("steps", i, "expect", "when"), *bad)
-    known_releases = vocabulary.releases
+
+
+def _known(scenario: Scenario, vocabulary: Vocabulary) -> Iterator[Finding]:
+    releases = vocabulary.releases
     for i, known in enumerate(scenario.known):
-        bounds = {"introduced_in": known.introduced_in, "fixed_in": known.fixed_in}
-        named: list[tuple[Path, str]] = [
-            (("known", i, key), value) for key, value in bounds.items() if value
-        ]
-        named += [
-            (("known", i, "measured", j, "release"), row.release)
-            for j, row in enumerate(known.measured)
-        ]
-        unknown = [(path, value) for path, value in named if value not in known_releases]
-        for path, value in unknown:
-            yield Finding(
-                path,
-                f"unknown release '{value}'",
-                one_of(known_releases),
-                did_you_mean(value, known_releases),
-            )
+        base: Path = ("known", i)
         first, last = known.introduced_in, known.fixed_in
-        if not unknown and first and last:
-            if known_releases.index(first) >= known_releases.index(last):
-                yield Finding(("known", i, "fixed_in"), f"{last} is not after {first}")
+        named: list[tuple[Path, str | None]] = [
+            ((*base, "introduced_in"), first),
+            ((*base, "fixed_in"), last),
+        ]
         for j, row in enumerate(known.measured):
+            named.append(((*base, "measured", j, "release"), row.release))
             if not 0 <= row.violations <= row.trials or row.trials < 1:
                 yield Finding(
-                    ("known", i, "measured", j),
+                    (*base, "measured", j),
                     f"{row.violations} violations in {row.trials} trials cannot be",
                 )
+        for path, release in named:
+            if release is not None and release not in releases:
+                yield Finding(
+                    path,
+                    f"unknown release '{release}'",
+                    one_of(releases),
+                    did_you_mean(release, releases),
+                )
+        both = first in releases and last in releases
+        if both and releases.index(str(first)) >= releases.index(str(last)):
+            yield Finding((*base, "fixed_in"), f"{last} is not after {first}")
 
 
 def _names(scenario: Scenario, vocabulary: Vocabulary) -> Iterator[Finding]:

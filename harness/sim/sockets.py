@@ -234,6 +234,7 @@ class ConnectingSocket(SimSocket):
         await self._put(self.up, message_of(frames))
 
     def _close(self) -> None:
+        self.up.wake_writers()
         linger_ms = self.options.linger_ms
         if linger_ms > 0:
             self._linger_until_us = self._loop.now_us + 1000 * linger_ms
@@ -243,7 +244,6 @@ class ConnectingSocket(SimSocket):
             self._network.withdraw(self)
             return
         self.up.put(self._detach)
-        self.up.wake_writers()
 
     def _detach(self) -> None:
         """Behind the last message: the peer learns that this socket is gone."""

@@ -15,7 +15,9 @@ from client.config import (
 )
 from client.coordinator_process import ExternalCoordinator
 from client.engine_client import EngineClient
-from client.errors import ClientError
+from client.aio import pause
+from client.errors import ClientError, UtilityCallTimeout
+from client.errors import Transport as TransportFailed
 from client.events import Observer
 from client.protocol.ids import FENCE_METHOD, RequestId
 from client.protocol.messages import EngineCoreRequest
@@ -53,6 +55,10 @@ RESULT_TYPES: Mapping[str, Any] = {
     "any": object,
 }
 DEFAULT_READY_TIMEOUT_S = 30.0
+FENCE_ATTEMPT_S = 0.5
+"""How long one round trip of a fence may take before it is tried again, seconds."""
+FENCE_PAUSE_S = 0.01
+"""Between two attempts at an engine that is not reachable yet, seconds."""
 
 
 class ClientFrontend:
@@ -285,7 +291,23 @@ class ClientFrontend:
         if self._client is None or self.client.health_error is not None:
             return
         await self.client.drained()
-        await self.client.call_utility(FENCE_METHOD, (), object, only=live_ranks)
+        for rank in live_ranks:
+            await self._reach(rank)
+
+    async def _reach(self, rank: int) -> None:
+        """Round trip to one engine. After a reconnect the first attempts may be refused or lost
+        until the socket has noticed; the driver's step limit bounds the attempts."""
+        while True:
+            try:
+                await self.client.call_utility(
+                    FENCE_METHOD, (), object, timeout_s=FENCE_ATTEMPT_S, only=(rank,)
+                )
+            except UtilityCallTimeout:
+                continue
+            except TransportFailed:
+                await pause(FENCE_PAUSE_S)
+            else:
+                return
 
     async def shutdown(self, timeout_s: float) -> None:
         """Orderly shutdown. The client waits for nothing: it closes, as documented."""

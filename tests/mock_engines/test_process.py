@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -213,7 +216,26 @@ def test_no_child_outlives_a_parent_that_is_killed(tmp_path):
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         assert alive(child)
+        watch = os.pidfd_open(child)
         parent.send_signal(signal.SIGKILL)
-        # The pipe's other writer is the child: its end of file proves that it is gone.
-        assert parent.stdout.read() == ""
-    assert not alive(child)
+        ready, _, _ = select.select([watch], [], [], LIMIT_S)
+        os.close(watch)
+        assert ready == [watch]
+
+
+def test_child_ends_by_itself_when_its_pipe_ends():
+    """What keeps orphans away where the kernel does not: no signal is involved here."""
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-m", "mock_engines.child", str(theirs.fileno()), str(os.getpid())]
+    with subprocess.Popen(command, pass_fds=[theirs.fileno()]) as child:
+        theirs.close()
+        config = {
+            "rank": 0, "release": "0.33.0", "join": {}, "rules": [], "met": [],
+            "addresses": {"input": "ipc:///nonexistent/i", "output": "ipc:///nonexistent/o"},
+            "data_parallel_size": 1, "real_peer": False, "gates": [], "waves": False,
+            "transport": "client.transports.sockets:ZmqTransport", "rejoin": None,
+        }  # fmt: skip
+        ours.sendall(json.dumps(config).encode() + b"\n")
+        assert b"EngineJoined" in ours.recv(65536)
+        ours.close()
+        assert child.wait(LIMIT_S) == 0

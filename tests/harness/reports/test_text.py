@@ -82,8 +82,38 @@ def test_witness_of_two_violations_is_not_mixed(
     violated: ScenarioResult, doc: InvariantDoc
 ) -> None:
     second = replace(violated.verdicts[0], witness=(118,))
-    messages = diagnostics(replace(violated, verdicts=(*violated.verdicts, second)), doc)
-    assert [len(message.evidence) for message in messages] == [2, 1]
+    (message,) = diagnostics(replace(violated, verdicts=(second, *violated.verdicts)), doc)
+    assert message.evidence == ("#118  t=0.412s  coordinator: first-request wave=4",)
+
+
+def test_further_violations_are_listed_below_the_first(
+    violated: ScenarioResult, doc: InvariantDoc
+) -> None:
+    should = replace(violated.verdicts[0], level="should", message="slow")
+    broken = replace(
+        violated,
+        expectations=(ExpectationResult(3, "violated", "wave = 5", "wave = 4"),),
+        verdicts=(should, *violated.verdicts),
+    )
+    (message,) = diagnostics(broken, doc)
+    assert message.title == "the coordinator went from wave 5 back to 4"
+    assert message.also == (
+        "step 3 of the scenario did not see what it expects (expected wave = 5; seen wave = 4)",
+        "wave.never-rewinds: slow",
+    )
+
+
+def test_violation_that_nothing_predicts_comes_before_a_known_one(
+    violated: ScenarioResult, doc: InvariantDoc
+) -> None:
+    broken = replace(
+        violated,
+        known=("wave.never-rewinds",),
+        expectations=(ExpectationResult(3, "violated", "wave = 5", "wave = 4"),),
+    )
+    (message,) = diagnostics(broken, doc)
+    assert (message.level, message.code) == ("violated", "expectation")
+    assert message.also == ("wave.never-rewinds: the coordinator went from wave 5 back to 4",)
 
 
 def test_long_witness_is_cut_and_counted(violated: ScenarioResult, doc: InvariantDoc) -> None:

@@ -1,0 +1,344 @@
+"""``call`` and its streams, over the wire of a simulated run."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from client import errors
+from client.events import OutputDropped, RequestRegistered, RequestReleased
+from client.protocol.messages import EngineCoreOutput, EngineCoreOutputs, FinishReason, Tensor
+from harness.faults import LinkFault
+
+STOP = FinishReason.STOP
+
+
+async def read(stream):
+    return [tuple(output.new_token_ids) async for output in stream]
+
+
+def causes(world):
+    return [(each.request_id, each.cause) for each in world.told(RequestReleased)]
+
+
+def test_call_streams_outputs_in_order_and_ends_after_the_final_one(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        stream = await client.call(make_request("a"))
+        engine = world.engines[0]
+        await engine.output("a", 1)
+        await engine.output("a", 2, 3)
+        await engine.output("a", 4, finish=STOP)
+        await engine.output("a", 5)
+        assert await read(stream) == [(1,), (2, 3), (4,)]
+        assert await read(stream) == []
+        await world.settled()
+        assert client.in_flight() == ()
+        assert engine.aborts() == []
+        assert [each.request_id for each in world.told(OutputDropped)] == ["a"]
+        await client.shutdown()
+
+    world = make_world()
+    world.run(story)
+    assert causes(world) == [("a", "finished")]
+
+
+def test_call_routes_to_the_least_loaded_engine_and_the_explicit_rank(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        streams = [await client.call(make_request(name)) for name in "abc"]
+        streams.append(await client.call(make_request("d", rank=257)))
+        await world.settled()
+        # Ranks 255, 256, 257 are ordered by identity bytes: 256, 257, 255.
+        assert [engine.adds() for engine in world.engines] == [["c"], ["a"], ["b", "d"]]
+        with pytest.raises(errors.InvalidDataParallelRank, match=r"connected ranks: \[256, 257, 255\]"):
+            await client.call(make_request("e", rank=65536 + 256))
+        assert client.loads() == ((255, 1), (256, 1), (257, 2))
+        await client.shutdown()
+
+    make_world(ranks=(255, 256, 257)).run(story)
+
+
+def test_call_with_an_id_in_flight_sends_no_second_add(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        stream = await client.call(make_request("a", rank=1))
+        with pytest.raises(errors.DuplicateRequestId, match="is already in flight"):
+            await client.call(make_request("a", rank=0))
+        await world.settled()
+        assert [engine.adds() for engine in world.engines] == [[], ["a"]]
+        await world.engines[1].output("a", finish=STOP)
+        await read(stream)
+        again = await client.call(make_request("a", rank=0))
+        await world.settled()
+        assert world.engines[0].adds() == ["a"]
+        again.close()
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+def test_finished_requests_without_a_final_output_fail_the_reader_once(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        stream = await client.call(make_request("a"))
+        await world.engines[0].finish_only("a")
+        with pytest.raises(errors.RequestStreamClosed, match="closed unexpectedly"):
+            await read(stream)
+        assert await read(stream) == []
+        await world.settled()
+        assert world.engines[0].aborts() == []
+        assert client.is_healthy
+        await client.shutdown()
+
+    world = make_world()
+    world.run(story)
+    assert causes(world) == [("a", "stream-closed")]
+
+
+@pytest.mark.parametrize("how", ["close", "with", "delete", "cancel"])
+def test_leaving_a_stream_aborts_once_at_the_owner(make_world, make_request, how):
+    async def story(world):
+        client = await world.connect()
+        stream = await client.call(make_request("a", rank=1))
+        other = await client.call(make_request("b", rank=0))
+        if how == "close":
+            stream.close()
+            stream.close()
+        elif how == "with":
+            async with stream:
+                pass
+        elif how == "cancel":
+            reader = world.spawn(read(stream))
+            await world.settled()
+            reader.cancel()
+        del stream
+        await world.settled()
+        await client.drained()
+        assert [engine.aborts() for engine in world.engines] == [[], [("a",)]]
+        assert client.in_flight() == ("b",)
+        await world.engines[0].output("b", 7, finish=STOP)
+        assert await read(other) == [(7,)]
+        await client.shutdown()
+
+    world = make_world()
+    world.run(story)
+    assert causes(world)[0] == ("a", "auto-aborted")
+
+
+def test_streams_dropped_together_are_grouped_by_engine_since_0_24(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        streams = [await client.call(make_request(f"{n}", rank=n % 2)) for n in range(4)]
+        for stream in streams:
+            stream.close()
+        await world.settled()
+        await client.shutdown()
+        return [engine.aborts() for engine in world.engines]
+
+    assert make_world(release="0.24.0").run(story) == [[("0", "2")], [("1", "3")]]
+    assert make_world(release="0.23.0").run(story) == [[("0",), ("2",)], [("1",), ("3",)]]
+
+
+def test_stream_dropped_with_its_final_output_unread_sends_no_abort(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        stream = await client.call(make_request("a", rank=0))
+        await world.engines[0].output("a", finish=STOP)
+        await world.settled()
+        reused = await client.call(make_request("a", rank=1))
+        stream.close()  # a late drop of the old request must not hit the new one
+        await world.settled()
+        assert client.in_flight() == ("a",)
+        assert [engine.aborts() for engine in world.engines] == [[], []]
+        reused.close()
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+def test_call_cancelled_while_the_send_is_held_leaves_nothing_behind(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        world.faults.add(LinkFault(0, "add", hold="gate"))
+        call = world.spawn(client.call(make_request("a", rank=0)))
+        await world.settled()
+        assert client.in_flight() == ("a",)
+        call.cancel()
+        await world.settled()
+        assert call.cancelled()
+        assert client.in_flight() == ()
+        assert client.loads() == ((0, 0), (1, 0))
+        world.open("gate")
+        world.faults.clear()
+        stream = await client.call(make_request("a", rank=0))
+        await world.settled()
+        # The ABORT of the first one left before the ADD of the second one.
+        assert [type(each).__name__ for each in world.engines[0].inbox] == ["Abort", "Add"]
+        stream.close()
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+def test_call_cancelled_after_the_add_left_aborts_behind_it(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        world.faults.add(LinkFault(0, "add", hold_after="gate"))
+        call = world.spawn(client.call(make_request("a", rank=0)))
+        await world.settled()
+        call.cancel()
+        await world.settled()
+        assert [type(each).__name__ for each in world.engines[0].inbox] == ["Add", "Abort"]
+        assert client.in_flight() == ()
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+def test_call_whose_send_fails_rolls_back_without_abort(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        world.faults.add(LinkFault(0, "add", fail="no route"))
+        with pytest.raises(errors.Transport, match="transport error: no route"):
+            await client.call(make_request("a", rank=0))
+        await world.settled()
+        assert client.in_flight() == ()
+        assert world.engines[0].inbox == []
+        assert client.is_healthy
+        await client.shutdown()
+
+    world = make_world()
+    world.run(story)
+    assert causes(world) == [("a", "rolled-back")]
+
+
+def test_call_that_cannot_be_encoded_sends_nothing(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        with pytest.raises(errors.Encode, match="messagepack encode failed"):
+            await client.call(make_request("a", trace_headers={"x": object()}))
+        with pytest.raises(errors.UnsupportedField, match="unsupported field `prompt_embeds`"):
+            await client.call(make_request("a", prompt_embeds=Tensor("f4", (1,), b"0000")))
+        await world.settled()
+        assert client.in_flight() == ()
+        assert [engine.inbox for engine in world.engines] == [[], []]
+        await client.shutdown()
+
+    world = make_world()
+    world.run(story)
+    assert len(world.told(RequestRegistered)) == 1  # validation comes before registration
+
+
+def test_request_and_aux_frames_arrive_intact_at_the_explicit_rank(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        asked = make_request("a", rank=1, trace_headers={"kv": "x"})
+        stream = await client.call(asked, aux=(b"x" * 300, b"y"))
+        await world.settled()
+        (add,) = world.engines[1].inbox
+        assert add.aux == (b"x" * 300, b"y")
+        assert add.request == asked
+        stream.close()
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+def test_explicit_abort_ends_streams_at_once_and_groups_by_engine(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        streams = [await client.call(make_request(f"{n}", rank=n % 2)) for n in range(3)]
+        await client.abort(["2", "nobody", "0", "0", "1"])
+        for stream in streams:
+            outputs = [output async for output in stream]
+            assert [output.finish_reason for output in outputs] == [FinishReason.ABORT]
+        await world.settled()
+        assert [engine.aborts() for engine in world.engines] == [[("2", "0")], [("1",)]]
+        await client.abort(["0"])
+        await world.settled()
+        assert len(world.engines[0].aborts()) == 1
+        await client.shutdown()
+
+    world = make_world()
+    world.run(story)
+    assert causes(world) == [("2", "aborted"), ("0", "aborted"), ("1", "aborted")]
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_explicit_abort_of_an_add_on_the_way_is_sent_behind_it(
+    make_world, make_request, cancelled
+):
+    async def story(world):
+        client = await world.connect()
+        world.faults.add(LinkFault(0, "add", hold_after="gate"))
+        call = world.spawn(client.call(make_request("a", rank=0)))
+        await world.settled()
+        await client.abort(["a"])
+        await world.settled()
+        assert world.engines[0].aborts() == []
+        with pytest.raises(errors.DuplicateRequestId):
+            await client.call(make_request("a", rank=1))
+        if cancelled:
+            call.cancel()
+        else:
+            world.open("gate")
+        await world.settled()
+        assert [type(each).__name__ for each in world.engines[0].inbox] == ["Add", "Abort"]
+        if not cancelled:
+            outputs = [output async for output in call.result()]
+            assert [output.finish_reason for output in outputs] == [FinishReason.ABORT]
+        world.faults.clear()
+        await client.call(make_request("a", rank=1))
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+def test_outputs_of_one_batch_go_to_their_own_streams(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        first = await client.call(make_request("a", rank=0))
+        second = await client.call(make_request("b", rank=0))
+        rows = (
+            EngineCoreOutput("b", (9,)),
+            EngineCoreOutput("a", (1,), finish_reason=STOP),
+            EngineCoreOutput("b", (8,), finish_reason=STOP),
+            EngineCoreOutput("b", (7,)),
+        )
+        await world.engines[0].send(EngineCoreOutputs(0, rows))
+        assert await read(first) == [(1,)]
+        assert await read(second) == [(9,), (8,)]
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+def test_two_readers_of_one_stream_are_refused(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        stream = await client.call(make_request("a"))
+        reader = world.spawn(read(stream))
+        await world.settled()
+        with pytest.raises(RuntimeError, match="read by another task"):
+            await read(stream)
+        reader.cancel()
+        await world.settled()
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+def test_call_cancelled_before_it_began_changes_nothing(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        call = world.spawn(client.call(make_request("a")))
+        call.cancel()
+        await world.settled()
+        assert isinstance(call, asyncio.Task)
+        assert call.cancelled()
+        assert world.told(RequestRegistered) == []
+        await client.shutdown()
+
+    make_world().run(story)
