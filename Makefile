@@ -54,7 +54,7 @@ conformance: $(READY) ## environment, then every scenario on sim, on zmq and on 
 	  echo "== conformance of the reference client on $$target"; \
 	  $(WAVECHECK) run --target $$target || status=1; \
 	done; \
-	echo "== conformance of vllm-rs $$newest"; \
+	echo "== conformance of vllm-rs $$newest (its wheel is downloaded the first time)"; \
 	platform=$$(uname -s)-$$(uname -m); fetched=0; \
 	if [ "$$platform" != Linux-x86_64 ]; then \
 	  echo "NOT RUN: vllm-rs $$newest: there is no binary for $$platform, only for Linux-x86_64"; \

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from client.aio import DeadlineExceeded, Mailbox, TaskSet
+from client.aio import DeadlineExceeded, Mailbox, TaskSet, resolve
 from client.coordinator import FirstRequest, WaveState
 from client.events import (
     CoordinatorPublished,
@@ -107,6 +107,8 @@ class ExternalCoordinator:
         self._sockets: _Sockets | None = None
         self._state: ExternalCoordinatorState | None = None
         self._tasks: TaskSet | None = None
+        self._front_subscriptions = 0
+        self._watchers: list[asyncio.Future[None]] = []
 
     @property
     def running(self) -> bool:
@@ -142,6 +144,7 @@ class ExternalCoordinator:
             raise
         self._sockets = sockets = _Sockets(*opened)
         self.died = None
+        self._front_subscriptions = 0
         self._state = ExternalCoordinatorState(
             self._profile,
             self._engine_count,
@@ -167,6 +170,16 @@ class ExternalCoordinator:
             await tasks.close()
         if sockets is not None:
             sockets.close()
+
+    async def front_subscribed(self, count: int = 1) -> None:
+        """Wait until ``count`` frontends have subscribed since the start.
+
+        What is published before a subscription has arrived is lost, as with any PUB socket.
+        """
+        while self._front_subscriptions < count:
+            changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._watchers.append(changed)
+            await changed
 
     async def publish(
         self, counts: Sequence[Sequence[float]] | None, wave: int, running: bool
@@ -243,7 +256,13 @@ class ExternalCoordinator:
         return effects
 
     def _on_front(self, frames: list[bytes], state: ExternalCoordinatorState) -> list[Effect]:
-        if frames in ([SUBSCRIBE_ALL], [UNSUBSCRIBE_ALL]):
+        if frames == [SUBSCRIBE_ALL]:
+            self._front_subscriptions += 1
+            for watcher in self._watchers:
+                resolve(watcher)
+            self._watchers.clear()
+            return []
+        if frames == [UNSUBSCRIBE_ALL]:
             return []
         if len(frames) != 1:
             return [Note(f"front message of {len(frames)} frames")]

@@ -136,6 +136,9 @@ class Driver:
         assert self._starting is not None
         await all_done([self._starting])
         self._starting.result()
+        process = getattr(self._frontend, "coordinator", None)
+        if self._connected and process is not None and process.running:
+            await process.front_subscribed()
 
     async def _start_frontend(self) -> None:
         try:
@@ -399,6 +402,7 @@ class Driver:
             await process.stop()
         if step.start:
             await process.start()
+            await process.front_subscribed()
         if step.publish is not None:
             counts, wave, running = step.publish
             await process.publish(counts, wave, running)

@@ -138,7 +138,7 @@ class FaultTransport:
     ) -> tuple[LinkFault | None, bytes]:
         kind: str | None = None
         peer = COORDINATOR
-        if socket_kind is SocketKind.ROUTER and len(frames) > 2:
+        if socket_kind is SocketKind.ROUTER and len(frames) > 1:
             peer, kind = frames[0], _REQUEST_TYPES.get(frames[1])
         elif socket_kind is SocketKind.XPUB and len(frames) > 1:
             kind = _REQUEST_TYPES.get(frames[0])

@@ -105,6 +105,21 @@ def predicted(known: Iterable[Known], release: Version) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def most_telling(
+    verdicts: Iterable[VerdictResult], preferred: Iterable[str] = ()
+) -> list[VerdictResult]:
+    """Violated verdicts, the most telling first.
+
+    ``must`` comes before ``should``, and what the run is about (``preferred``: the invariant that
+    kills the mutant, those that the scenario names, in this order) before what only follows.
+    """
+    order = {name: rank for rank, name in reversed(list(enumerate(preferred)))}
+    return sorted(
+        (v for v in verdicts if v.verdict == VIOLATED),
+        key=lambda v: (v.level != "must", order.get(v.invariant, len(order)), v.invariant),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Assessment:
     """A result against its predictions.

@@ -320,9 +320,9 @@ class Endpoint:
 
     async def _handle_coordinator(self, frames: list[bytes]) -> None:
         if frames == [READY_GATE]:
-            # After startup it says nothing new, but shows that a late subscription was heard.
+            # After startup it changes nothing, but shows that a late subscription was heard.
             self.setup.observer(events.GateOpened(self.setup.rank))
-            return  # Only the first one means anything to an engine.
+            return
         message = self._decode(frames)
         if isinstance(message, StartDpWave):
             rank, wave, exclude = self.setup.rank, message.wave, message.exclude_engine_index

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 import zlib
+from functools import lru_cache
 
 TOKEN_MIN = ord("a")
 TOKEN_MAX = ord("z")
-_LETTERS = TOKEN_MAX - TOKEN_MIN + 1
-_STEPS = (1, 3, 5, 7, 9, 11, 15, 17, 19, 21, 23, 25)
+_MULTIPLIER = 1664525
+_INCREMENT = 1013904223
 API_PREFIXES = ("chatcmpl-", "cmpl-")
 """What an HTTP route puts before the caller's id (vLLM ``entrypoints/openai``)."""
 _RANDOM_SUFFIX = re.compile(r"-[0-9a-f]{8}$")
@@ -34,16 +35,27 @@ def caller_id(request_id: str) -> str:
     return _RANDOM_SUFFIX.sub("", request_id)
 
 
+@lru_cache(maxsize=4096)
+def _alphabet(caller: str) -> tuple[int, ...]:
+    """Shuffle the letters by the caller's id (Fisher and Yates, with a small generator)."""
+    letters = list(range(TOKEN_MIN, TOKEN_MAX + 1))
+    state = zlib.crc32(caller.encode("utf-8", "surrogatepass"))
+    for last in range(len(letters) - 1, 0, -1):
+        state = (state * _MULTIPLIER + _INCREMENT) % 2**32
+        # The upper bits: the lower ones of such a generator have short periods.
+        other = (state >> 8) % (last + 1)
+        letters[last], letters[other] = letters[other], letters[last]
+    return tuple(letters)
+
+
 def token_for(external_id: str, index: int) -> int:
     """Return token number ``index`` (from 0) of the stream of a request, 97..122.
 
-    A stream walks the alphabet from a start, and with a step, that depend on the request. The
-    step shares no factor with 26, so 26 tokens in a row are all different: a token that is
-    lost, doubled or out of place always shows.
+    A stream repeats an order of the alphabet that depends on the request. So 26 tokens in a row
+    are all different: a token that is lost, doubled or out of place always shows.
     """
-    digest = zlib.crc32(caller_id(external_id).encode("utf-8", "surrogatepass"))
-    step = _STEPS[digest % len(_STEPS)]
-    return TOKEN_MIN + (digest // len(_STEPS) + index * step) % _LETTERS
+    letters = _alphabet(caller_id(external_id))
+    return letters[index % len(letters)]
 
 
 def tokens_for(external_id: str, *, start: int, count: int) -> tuple[int, ...]:

@@ -80,13 +80,14 @@ class ClusterWaves:
             self._sender.add_done_callback(self._sender_ended)
 
     async def _send(self) -> None:
-        while self._queue:
-            effect = self._queue.popleft()
-            await self._handles[effect.rank].notice(effect.notice, effect.wave)
+        try:
+            while self._queue:
+                effect = self._queue.popleft()
+                await self._handles[effect.rank].notice(effect.notice, effect.wave)
+        finally:
+            # Here, not in a done callback: between the two the task would be over and yet busy.
+            self._sender = None
 
     def _sender_ended(self, task: asyncio.Task[None]) -> None:
-        self._sender = None
         if not task.cancelled() and (error := task.exception()) is not None:
             self._on_failure(error)
-            return
-        self._take([])

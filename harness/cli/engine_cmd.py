@@ -108,7 +108,7 @@ A behaviour file is a list such as
     help="Release whose shapes they speak.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Show also what the engines send.")
-def engine(  # noqa: PLR0913  (one argument for each option)
+def engine(
     *,
     handshake: str | None,
     input_: str | None,
@@ -128,7 +128,8 @@ def engine(  # noqa: PLR0913  (one argument for each option)
     SIGTERM, with 2 for bad input, with 3 when an engine fails.
     """
     if release not in RELEASES:
-        raise unknown_word("release", release, RELEASES)
+        kind = "release"
+        raise unknown_word(kind, release, RELEASES)
     addresses = JoinAddresses(
         handshake=_address(handshake),
         input=_address(input_),
@@ -223,7 +224,8 @@ async def _stop(cluster: Cluster) -> None:
         await cluster.stop()
     except (TransportError, ValueError) as error:
         # An address that no socket can be opened on.
-        raise usage_error(f"an engine could not join: {error}") from error
+        title = f"an engine could not join: {error}"
+        raise usage_error(title) from error
     except Exception as error:
         title = f"an engine failed: {type(error).__name__}: {error}"
         raise CommandError([Diagnostic("error", title)], ExitCode.HARNESS) from error

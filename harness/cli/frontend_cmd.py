@@ -11,7 +11,7 @@ import click
 from harness.targets.base import TargetError
 from harness.targets.vllm_rs import cache
 from harness.targets.vllm_rs.fetch import fetch
-from harness.targets.vllm_rs.releases import RELEASES, UnknownFrontendError, known_release
+from harness.targets.vllm_rs.releases import UnknownFrontendError, known_release
 
 _TARGET_FAILURE = 3
 
@@ -63,10 +63,5 @@ def _write(path: str, text: str) -> None:
     try:
         Path(path).write_text(f"{text}\n", encoding="utf-8")
     except OSError as error:
-        raise click.BadParameter(
-            f"cannot write {path}: {error.strerror}", param_hint="--json"
-        ) from error
-
-
-KNOWN = RELEASES
-"""Releases that can be fetched, oldest first."""
+        msg = f"cannot write {path}: {error.strerror}"
+        raise click.BadParameter(msg, param_hint="--json") from error

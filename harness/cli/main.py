@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
+from harness.cli.engine_cmd import engine
 from harness.cli.frontend_cmd import frontend
 from harness.cli.list_cmd import list_command
 from harness.cli.output import CommandError
@@ -140,6 +141,7 @@ cli.add_command(replay_command)
 cli.add_command(validate_command)
 cli.add_command(list_command)
 cli.add_command(frontend)
+cli.add_command(engine)
 
 
 def main() -> NoReturn:

@@ -39,8 +39,9 @@ from harness.version import tool_version
 
 ALL = "all"
 """``--profile all``: each release to which a scenario applies."""
-TIMEOUT_S = 300.0
-"""Default time limit of one scenario: a safety net far above what any needs."""
+TIMEOUT_S = 300
+"""Default time limit of one scenario, in seconds: a safety net far above what any needs. Each
+schedule adds one second."""
 
 EPILOG = """\b
 Examples:
@@ -109,10 +110,9 @@ Examples:
 @click.option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
-    default=TIMEOUT_S,
-    show_default=True,
     metavar="S",
-    help="Safety net: seconds after which one scenario is stopped and counts as an error.",
+    help="Safety net: seconds after which one scenario is stopped and counts as an error. "
+    f"Default: {TIMEOUT_S}, and 1 more for each schedule.",
 )
 @click.option(
     "--allow-known",
@@ -156,7 +156,7 @@ class _Flags:
     word: str | None
     stop_first: bool
     jobs: int
-    timeout: float
+    timeout: float | None
     allow_known: bool
     strict: bool
     json_file: str | None
@@ -174,6 +174,8 @@ class _Run:
         self._progress = Progress()
         self._told = 0
         self._total = 0
+        self._killers = [m.killed_by for m in discover_mutants() if m.id == self._flags.mutant]
+        self._named: dict[str, list[str]] = {}
 
     def go(self) -> ExitCode:
         """Check the flags, play, report."""
@@ -183,6 +185,7 @@ class _Run:
             info = self._open_target()
         except TargetError as error:
             return self._no_target(error)
+        self._named = {one.id: one.scenario.invariants for one in loaded}
         jobs = self._jobs(loaded)
         self._total = len(jobs)
         self._output.say(self._headline(info, len(loaded)))
@@ -279,7 +282,7 @@ class _Run:
             strategy=flags.strategy,
             seed=flags.seed,
             mutant=flags.mutant,
-            timeout_s=flags.timeout,
+            timeout_s=flags.timeout or TIMEOUT_S + flags.schedules,
             allow_known=flags.allow_known,
             strict=flags.strict,
             out=flags.out,
@@ -327,7 +330,14 @@ class _Run:
     def _print(self, result: ScenarioResult) -> None:
         allow_known = self._flags.allow_known
         self._output.say(result_line(result, allow_known=allow_known))
-        for diagnostic in diagnostics(result, invariant_doc, allow_known=allow_known):
+        messages = diagnostics(
+            result,
+            invariant_doc,
+            allow_known=allow_known,
+            strict=self._flags.strict,
+            preferred=[*self._killers, *self._named.get(result.scenario, ())],
+        )
+        for diagnostic in messages:
             self._output.show(diagnostic)
 
     # --- after ------------------------------------------------------------------------------

@@ -115,13 +115,13 @@ class RunInvariant(Invariant):
         self.see(record)
         if isinstance(event, RunEnded):
             self.ended = record
-            self.at_rest(record)
+            self.at_rest()
 
     def see(self, record: Record) -> None:
         """Take one record; the books know it already."""
 
-    def at_rest(self, record: Record) -> None:
-        """Judge what must be true at the end. ``record`` is ``RunEnded``."""
+    def at_rest(self) -> None:
+        """Judge what must be true at the end; ``self.ended`` is known."""
 
     @property
     def white(self) -> bool:

@@ -57,8 +57,10 @@ class RunContext:
 
 @dataclass
 class Invariant:
-    """Base of all invariants. Subclasses define ``handles`` (the event types they read),
-    ``on_event``, and where needed ``at_end``.
+    """Base of all invariants.
+
+    Subclasses define ``handles`` (the event types they read), ``on_event``, and where needed
+    ``at_end``.
 
     Attributes:
         exercised: how often the situation that it guards arose.

@@ -10,7 +10,6 @@ from harness.invariants.base import Kind, Level, RunContext
 from harness.trace.events import Record
 from mock_engines.events import EngineDied, UtilityApplied
 
-
 _COUNTER = "_resets"
 
 
@@ -53,7 +52,7 @@ class UtilityEffectsSettled(RunInvariant):
             state = self._states.setdefault(event.engine, {})
             state.update(_pairs(event.state))
 
-    def at_rest(self, record: Record) -> None:
+    def at_rest(self) -> None:
         """Compare the engines, if some state-changing call failed."""
         failed = [
             fan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.invariants._run import event_types
 from harness.invariants.base import Invariant, RunContext
 from harness.trace.events import GateWasOpened, Record
 from mock_engines.behaviours.model import EngineSpec
@@ -23,7 +24,7 @@ class GateBeforeReady(Invariant):
     """
 
     id = "handshake.gate-before-ready"
-    handles = (EngineJoined, GateOpened, EngineDied, GateWasOpened)
+    handles = event_types((EngineJoined, GateOpened, EngineDied, GateWasOpened))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)

@@ -7,7 +7,7 @@ from harness.invariants._fanouts import FanOutBook
 from harness.invariants._requests import REQUESTS, RequestInvariant
 from harness.invariants._run import event_types
 from harness.invariants.base import Kind, RunContext
-from harness.trace.events import CallEnded, Record, RunEnded, UtilityEnded
+from harness.trace.events import CallEnded, Record, UtilityEnded
 from mock_engines.events import AbortSeen, AddSeen, UtilitySeen
 
 _OWN_REASONS = frozenset(
@@ -109,10 +109,11 @@ class FailsAllOpenWork(RequestInvariant):
             return
         self._violate(f"no {what} for work after event {failed.seq}", what, failed, record)
 
-    def at_rest(self, record: Record) -> None:
+    def at_rest(self) -> None:
         """Whatever is open now never ended."""
         failed = self.state.failed
-        if failed is None or not isinstance(record.event, RunEnded):
+        record = self.ended
+        if failed is None or record is None:
             return
         open_calls = [c.op for c in self.calls.calls.values() if c.open]
         open_fans = [f.op for f in self.fans.fans.values() if f.ended is None]

@@ -8,6 +8,7 @@ from client.events import (
     RequestRegistered,
     UtilityRegistered,
 )
+from harness.invariants._run import event_types
 from harness.invariants.base import Invariant, RunContext
 from harness.trace.events import Record, Snapshot
 
@@ -26,7 +27,9 @@ class ShutdownLeavesNothing(Invariant):
 
     id = "lifecycle.shutdown-leaves-nothing"
     needs = frozenset({"see.client-events"})
-    handles = (ClientClosed, RequestRegistered, UtilityRegistered, FirstRequestQueued, Snapshot)
+    handles = event_types(
+        (ClientClosed, RequestRegistered, UtilityRegistered, FirstRequestQueued, Snapshot)
+    )
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)

@@ -45,7 +45,7 @@ class AcceptedEnds(RequestInvariant):
             case _:
                 pass
 
-    def at_rest(self, record: Record) -> None:
+    def at_rest(self) -> None:
         """Judge what is still open."""
         lost: list[tuple[Call, list[Record]]] = []
         for call in self.calls.calls.values():
@@ -55,7 +55,7 @@ class AcceptedEnds(RequestInvariant):
                 evidence = self._evidence(call)
                 if evidence is not None:
                     lost.append((call, evidence))
-        if not lost:
+        if not lost or self.ended is None:
             return
         self.exercised += len(lost)
         if not self._healed:
@@ -64,9 +64,9 @@ class AcceptedEnds(RequestInvariant):
         call, evidence = lost[0]
         self.violate(
             f"call {call.op} never ended for its caller",
-            expected=f"call {call.op} ended by event {record.seq}",
+            expected=f"call {call.op} ended by event {self.ended.seq}",
             seen=f"call {call.op} still open",
-            witness=(call.started, *evidence, record),
+            witness=(call.started, *evidence, self.ended),
         )
 
     def _evidence(self, call: Call) -> list[Record] | None:
@@ -74,9 +74,7 @@ class AcceptedEnds(RequestInvariant):
         external = call.event.external_id
         shared = len(self.calls.of_request(external)) > 1
         episodes = [
-            e
-            for e in self.adds.episodes
-            if any(other.op == call.op for other in self.calls_of(e))
+            e for e in self.adds.episodes if any(other.op == call.op for other in self.calls_of(e))
         ]
         failed = self.state.failed
         if failed is not None and failed.seq > call.started.seq:

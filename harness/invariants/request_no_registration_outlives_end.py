@@ -46,7 +46,7 @@ class NoRegistrationOutlivesEnd(RequestInvariant):
             case _:
                 pass
 
-    def at_rest(self, record: Record) -> None:
+    def at_rest(self) -> None:
         """Compare both witnesses with the calls that are open."""
         self.exercised += len(self._registered)
         if not self.state.sound or self.fenced is None:

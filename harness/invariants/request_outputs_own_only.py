@@ -65,7 +65,7 @@ class OutputsOwnOnly(RequestInvariant):
             self._seen.setdefault(event.op, []).extend(event.tokens)
             self._records.setdefault(event.op, []).append(record)
 
-    def at_rest(self, record: Record) -> None:
+    def at_rest(self) -> None:
         """Compare; only now are the events of all processes in."""
         ids: dict[str, list[str]] = {}
         for episode in self.adds.episodes:

@@ -63,7 +63,7 @@ class LateRepliesDropped(RunInvariant):
             case _:
                 pass
 
-    def at_rest(self, record: Record) -> None:
+    def at_rest(self) -> None:
         """Balance replies against outcomes and drops, by call id."""
         if not self.white or self.fenced is None or self._lost or not self.state.sound:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from client.events import UtilityRegistered
+from harness.invariants._run import event_types
 from harness.invariants.base import Invariant, RunContext
 from harness.trace.events import Record
 from mock_engines.events import UtilitySeen
@@ -19,7 +20,7 @@ class UniqueCallIds(Invariant):
     """
 
     id = "utility.unique-call-ids"
-    handles = (UtilitySeen, UtilityRegistered)
+    handles = event_types((UtilitySeen, UtilityRegistered))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)

@@ -50,7 +50,7 @@ class CompleteAdvancesOnce(RunInvariant):
             case _:
                 pass
 
-    def at_rest(self, record: Record) -> None:
+    def at_rest(self) -> None:
         """Look a last time."""
         self._look()
 

@@ -68,7 +68,7 @@ class CurrentFirstRequestExcludesHolder(FirstRequestInvariant):
                 witness=witness,
             )
 
-    def at_rest(self, record: Record) -> None:
+    def at_rest(self) -> None:
         """Read the wire: a broadcast to all needs a request of an earlier wave."""
         for broadcast in self.unexplained():
             if broadcast.exclude is not None:

@@ -42,7 +42,14 @@ class EngineStartRebroadcastOnce(RunInvariant):
     handles = event_types(
         STATE,
         WaveBook.HANDLES,
-        (StartWaveSeen, WaveNoticeHandled, FirstRequestHandled, EngineJoined, EngineDied, StepBegan),
+        (
+            StartWaveSeen,
+            WaveNoticeHandled,
+            FirstRequestHandled,
+            EngineJoined,
+            EngineDied,
+            StepBegan,
+        ),
     )
 
     def __init__(self, context: RunContext) -> None:
@@ -98,7 +105,7 @@ class EngineStartRebroadcastOnce(RunInvariant):
                 witness=(record,),
             )
 
-    def at_rest(self, record: Record) -> None:
+    def at_rest(self) -> None:
         """Compare broadcasts handled with broadcasts seen, or bound those of a black box."""
         if self._unsure or self.waves.opaque or self.waves.rejoined or not self.state.sound:
             return

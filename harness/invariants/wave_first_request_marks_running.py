@@ -31,9 +31,9 @@ class FirstRequestMarksRunning(FirstRequestInvariant):
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
         external = context.scenario.topology.coordinator == "external"
-        self._judged = not external or profile_for(
-            str(context.release)
-        ).external_coordinator_marks_running
+        self._judged = (
+            not external or profile_for(str(context.release)).external_coordinator_marks_running
+        )
         self._restarted = False
 
     def see(self, record: Record) -> None:
@@ -54,7 +54,7 @@ class FirstRequestMarksRunning(FirstRequestInvariant):
                 witness=(record,),
             )
 
-    def at_rest(self, record: Record) -> None:
+    def at_rest(self) -> None:
         """Count the broadcasts of one wave at one engine."""
         if not self._judged or self._restarted or self.waves.opaque or self.waves.rejoined:
             return

@@ -11,8 +11,7 @@ from mock_engines.events import StartWaveSeen
 
 
 class WaveNeverRewinds(Invariant):
-    """No START_DP_WAVE carries a smaller wave than an earlier one, and no input of the
-    coordinator makes its current wave smaller.
+    """The wave that a coordinator broadcasts, and its own, never go back.
 
     Statement: For every engine, the waves of the START_DP_WAVE messages that it receives never
         decrease; and for every input that a coordinator handles, the wave after it is at least

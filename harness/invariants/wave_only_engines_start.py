@@ -42,7 +42,7 @@ class OnlyEnginesStart(RunInvariant):
         elif isinstance(event, Fenced):
             self._look()
 
-    def at_rest(self, record: Record) -> None:
+    def at_rest(self) -> None:
         """Look a last time."""
         self._look()
 

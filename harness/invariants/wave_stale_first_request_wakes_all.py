@@ -46,7 +46,7 @@ class StaleFirstRequestWakesAll(FirstRequestInvariant):
                 witness=(record,),
             )
 
-    def at_rest(self, record: Record) -> None:
+    def at_rest(self) -> None:
         """Read the wire: who was left out must hold a request of the wave."""
         newest_at: dict[int, Episode] = {}
         for episode in self.adds.episodes:

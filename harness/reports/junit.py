@@ -38,7 +38,7 @@ def junit(
             ".".join(part for part in ("wavecheck", target, chapter.replace("/", ".")) if part),
             result.duration_s,
         )
-        messages = diagnostics(result, doc, allow_known=allow_known)
+        messages = diagnostics(result, doc, allow_known=allow_known, strict=strict)
         text = _clean("\n\n".join(plain(message) for message in messages))
         title = _clean(messages[0].title if messages else result.status)
         if result.status == ERROR:

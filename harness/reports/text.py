@@ -18,6 +18,7 @@ from harness.verdict import (
     ExitCode,
     assess,
     is_known,
+    most_telling,
     summarise,
 )
 
@@ -73,6 +74,9 @@ def result_line(result: ScenarioResult, *, allow_known: bool = False) -> Text:
     out.append(f"  ({', '.join([*played, f'{result.duration_s:.2f} s'])})", "dim")
     if result.status == NOT_JUDGED:
         out.append(f"\n{'':<{_WIDTH}} {why_not_judged(result)}", "dim")
+    if result.status != VIOLATED:
+        for name in assess(result).should:
+            out.append(f"\n{'':<{_WIDTH}} {name} (should) is violated; --strict counts it", "dim")
     return out
 
 
@@ -93,18 +97,26 @@ def why_not_judged(result: ScenarioResult) -> str:
 
 
 def diagnostics(
-    result: ScenarioResult, doc: InvariantDoc, *, allow_known: bool = False
+    result: ScenarioResult,
+    doc: InvariantDoc,
+    *,
+    allow_known: bool = False,
+    strict: bool = False,
+    preferred: Sequence[str] = (),
 ) -> list[Diagnostic]:
     """At most one message on the violations of a result or its error, and what it was blind to.
 
-    The message is about the first violated ``must``, since its statement says what broke; then an
-    expectation, then a ``should``. One that ``known`` does not predict comes before one that it
-    does. The others are mostly consequences, and are listed below it.
+    The message is about the most telling violated ``must`` (see ``verdict.most_telling``), since
+    its statement says what broke; then an expectation, then, if ``strict``, a ``should``. One
+    that ``known`` does not predict comes before one that it does. The others are mostly
+    consequences, and are listed below it.
     """
     if result.status == ERROR:
         return [_error(result)]
-    found = _violations(result, doc)
+    found = _violations(result, doc, preferred)
     found.sort(key=lambda diagnostic: diagnostic.level == "known")
+    if result.status != VIOLATED and not strict:
+        found = []
     if found:
         also = tuple(
             f"{d.code}: {d.title}"
@@ -118,8 +130,10 @@ def diagnostics(
     return found
 
 
-def _violations(result: ScenarioResult, doc: InvariantDoc) -> list[Diagnostic]:
-    broken = [v for v in result.verdicts if v.verdict == VIOLATED]
+def _violations(
+    result: ScenarioResult, doc: InvariantDoc, preferred: Sequence[str]
+) -> list[Diagnostic]:
+    broken = most_telling(result.verdicts, preferred)
     must = [v for v in broken if v.level == "must"]
     should = [v for v in broken if v.level != "must"]
     steps = [e for e in result.expectations if e.status == VIOLATED]

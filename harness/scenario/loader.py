@@ -57,7 +57,7 @@ def builtin_dir() -> Path:
 @cache
 def default_vocabulary() -> Vocabulary:
     """The invariants and releases of this installation."""
-    return Vocabulary(frozenset(cls.id for cls in discover()) or None)
+    return Vocabulary(frozenset(cls.id for cls in discover()))
 
 
 def scenario_id(path: Path, root: Path | None = None) -> str:

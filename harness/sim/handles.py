@@ -52,6 +52,27 @@ class ReadyHandle(asyncio.Handle):
         return f"<ReadyHandle {label_of(self._entry)}>"
 
 
+class StepHandle(asyncio.Handle):
+    """The one handle of all steps that asyncio schedules for its own tasks."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Refuse.
+
+        Raises:
+            RuntimeError: always; cancel the task instead.
+        """
+        msg = "a task's step cannot be taken back; cancel the task"
+        raise RuntimeError(msg)
+
+    def __repr__(self) -> str:
+        return "<StepHandle>"
+
+
 class SimTimerHandle(asyncio.TimerHandle):
     """Handle of ``call_at``; itself the ready entry once the timer fired."""
 

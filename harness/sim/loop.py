@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import types
 from asyncio import events
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ import simpy
 from harness.sim.choosing import Chooser
 from harness.sim.clock import MICROSECONDS, Clock, to_us
 from harness.sim.errors import CallbackFailed, Deadlock, StepLimitExceeded, StuckTask
-from harness.sim.handles import Entry, ReadyHandle, SimTimerHandle, bind, label_of
+from harness.sim.handles import Entry, ReadyHandle, SimTimerHandle, StepHandle, bind, label_of
 from harness.sim.unavailable import refuses_the_outside
 from harness.sim.waiting import Describe, waiting
 
@@ -36,6 +37,9 @@ _enter, _leave = events._set_running_loop, partial(events._set_running_loop, Non
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Context = contextvars.Context
+_CANCELLABLE = frozenset({types.FunctionType, types.MethodType, partial})
+"""Kinds of callbacks that are not steps of asyncio's own tasks."""
+_STEP_HANDLE = StepHandle()
 STEP_LIMIT = 1_000_000
 """Steps of one run at most, by default."""
 DRAIN_STEPS_MAX = 100_000
@@ -123,7 +127,6 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
         """Do what ``run`` does, for any awaitable."""
-
         awaitable = cast("Awaitable[T]", future)
 
         async def wait_for_it() -> T:
@@ -307,8 +310,17 @@ class SimLoop(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.Handle:
-        """Put a callback at the end of the ready list."""
-        entry = bind(callback, args, context or contextvars.copy_context())
+        """Put a callback at the end of the ready list.
+
+        Asyncio's own step methods get a handle that cannot be cancelled: nobody looks at it, and
+        this is the hottest call of a run.
+        """
+        if context is None:
+            context = contextvars.copy_context()
+        elif callback.__class__ not in _CANCELLABLE:
+            self._ready.append(partial(context.run, callback, *args))
+            return _STEP_HANDLE
+        entry = partial(context.run, callback, *args)
         self._ready.append(entry)
         return ReadyHandle(entry, self._ready)
 
@@ -321,7 +333,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         """Make a callback ready ``delay`` seconds from now (to the nearest microsecond)."""
         due_us = self.now_us + to_us(delay)
-        entry = bind(callback, args, context or contextvars.copy_context())
+        entry = bind(callback, args, contextvars.copy_context() if context is None else context)
         return SimTimerHandle(entry, due_us, self._ready, self._clock)
 
     def call_at(
@@ -332,7 +344,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Make a callback ready at ``when``, seconds on this loop's clock."""
-        entry = bind(callback, args, context or contextvars.copy_context())
+        entry = bind(callback, args, contextvars.copy_context() if context is None else context)
         return SimTimerHandle(entry, to_us(when), self._ready, self._clock)
 
     def time(self) -> float:

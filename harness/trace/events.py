@@ -15,8 +15,11 @@ from mock_engines.events import MockEvent
 
 @dataclass(frozen=True, slots=True)
 class CallStarted:
-    """A caller began a generation. ``op`` is the step id; ``external_id`` is what ADD carries
-    as external request id (with the API's prefix, if any)."""
+    """A caller began a generation.
+
+    ``op`` is the step id; ``external_id`` is what ADD carries as external request id (with the
+    API's prefix, if any).
+    """
 
     op: str
     external_id: str
@@ -91,8 +94,11 @@ class ConnectEnded:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The registries of a white-box target. ``in_flight``: internal ids, sorted by engine
-    order then id; ``pending_utility``: call ids; loads by rank."""
+    """The registries of a white-box target.
+
+    ``in_flight``: internal ids, sorted by engine order then id; ``pending_utility``: call ids;
+    ``loads`` by rank.
+    """
 
     label: str
     in_flight: tuple[str, ...]
@@ -132,8 +138,10 @@ class Healed:
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """Everything that was sent before has arrived and been acted on. ``phase``: ``step`` or
-    ``end`` (after healing)."""
+    """Everything that was sent before has arrived and been acted on.
+
+    ``phase``: ``step`` or ``end`` (after healing).
+    """
 
     phase: str
 
@@ -147,8 +155,11 @@ class RunEnded:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line of a black-box frontend's log. ``pattern`` is the id in its pattern table or
-    ``other``; ``fields`` its parsed values as sorted pairs."""
+    """A line of a black-box frontend's log.
+
+    ``pattern`` is the id in its pattern table or ``other``; ``fields`` its parsed values as
+    sorted pairs.
+    """
 
     level: str
     pattern: str

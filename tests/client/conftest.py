@@ -295,5 +295,3 @@ def make_world() -> type[World]:
 @pytest.fixture
 def make_request() -> Callable[..., EngineCoreRequest]:
     return request
-
-

@@ -52,7 +52,9 @@ def test_call_routes_to_the_least_loaded_engine_and_the_explicit_rank(make_world
         await world.settled()
         # Ranks 255, 256, 257 are ordered by identity bytes: 256, 257, 255.
         assert [engine.adds() for engine in world.engines] == [["c"], ["a"], ["b", "d"]]
-        with pytest.raises(errors.InvalidDataParallelRank, match=r"connected ranks: \[256, 257, 255\]"):
+        with pytest.raises(
+            errors.InvalidDataParallelRank, match=r"connected ranks: \[256, 257, 255\]"
+        ):
             await client.call(make_request("e", rank=65536 + 256))
         assert client.loads() == ((255, 1), (256, 1), (257, 2))
         await client.shutdown()
@@ -267,9 +269,7 @@ def test_explicit_abort_ends_streams_at_once_and_groups_by_engine(make_world, ma
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_explicit_abort_of_an_add_on_the_way_is_sent_behind_it(
-    make_world, make_request, cancelled
-):
+def test_explicit_abort_of_an_add_on_the_way_is_sent_behind_it(make_world, make_request, cancelled):
     async def story(world):
         client = await world.connect()
         world.faults.add(LinkFault(0, "add", hold_after="gate"))

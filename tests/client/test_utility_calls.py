@@ -331,9 +331,9 @@ def test_engines_that_disagree_are_an_error_naming_all_values(make_world, releas
 def test_profile_started_twice_is_refused_without_sending_since_0_32(make_world):
     async def story(world):
         client = await world.connect()
+        call = world.spawn(client.profile())
+        await answered(world, call, (0, None, "no"), (1, None, None))
         with pytest.raises(errors.UtilityCallFailed):
-            call = world.spawn(client.profile())
-            await answered(world, call, (0, None, "no"), (1, None, None))
             await call
         for values in ((None, None), None, (None, None)):
             if values is None:
@@ -343,6 +343,6 @@ def test_profile_started_twice_is_refused_without_sending_since_0_32(make_world)
             else:
                 await scripted(world, client, client.profile(), values)
         await client.shutdown()
-        return [list(each.args)[0] for each in world.engines[0].utilities()]
+        return [next(iter(each.args)) for each in world.engines[0].utilities()]
 
     assert make_world(release="0.32.0").run(story) == [True, True, False, True]

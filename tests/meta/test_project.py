@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from harness.cli.main import cli
@@ -30,7 +31,6 @@ NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
-PLACEHOLDER = "TODO" + "-OUTPUT"
 
 
 def prose(text: str) -> str:
@@ -148,10 +148,6 @@ def test_unknown_table_is_an_error_that_names_the_known_ones():
         regenerated("<!-- generated: nonsense -->\n<!-- end generated -->")
 
 
-def test_readme_has_no_placeholder_left():
-    assert PLACEHOLDER not in (ROOT / "README.md").read_text(encoding="utf-8")
-
-
 def test_changelog_has_unreleased_part_with_both_headings():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     part = text.partition("## Unreleased")[2]
@@ -233,6 +229,32 @@ def test_readme_flags_of_run_exist():
     assert [f for f in flags if f != "--help" and command_problem(f"wavecheck run {f}")] == []
 
 
+def shown_line(line: str) -> re.Pattern[str]:
+    """What a line of a README block stands for: durations vary, an ellipsis is anything."""
+    pattern = re.escape(line.rstrip()).replace("…", ".*")
+    return re.compile(re.sub(r"\\\(\d+\\\.\d+\\ s\\\)", r"\\([0-9.]+ s\\)", pattern))
+
+
+def test_readme_shows_what_the_commands_print(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = [block for lang, block in FENCE.findall(text) if lang == "console"]
+    shown = [part.splitlines() for block in blocks for part in block.split("$ ")[1:]]
+    played = [part for part in shown if len(part) > 1]
+    assert [part[0].split()[1] for part in played] == ["run", "run", "replay"]
+    for command, *lines in played:
+        words = [found for word in command.split()[1:] for found in expanded(word, tmp_path)]
+        printed = iter(CliRunner().invoke(cli, words).output.splitlines())
+        for line in lines:
+            pattern = shown_line(line)
+            assert any(pattern.fullmatch(each.rstrip()) for each in printed), f"{command}: {line}"
+
+
+def expanded(word: str, folder: Path) -> list[str]:
+    """What a shell makes of a word with an asterisk."""
+    return [str(path) for path in folder.glob(word)] if "*" in word else [word]
+
+
 @pytest.mark.parametrize("name", ["README.md", "docs/json.md"])
 def test_exit_codes_on_page_are_those_of_the_code(name):
     rows = re.findall(r"^\| (\d+) \|", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
@@ -268,6 +290,25 @@ def test_scenarios_page_names_every_key(cls):
     text = (DOCS / "scenarios.md").read_text(encoding="utf-8")
     words = set(re.findall(r"[a-z][a-z_0-9]*", text))
     assert [key for key in cls.model_fields if key not in words] == []
+
+
+@pytest.mark.parametrize(
+    ("heading", "cls"),
+    [
+        ("### Actions", behaviours.Action),
+        ("## `steps`", model.Step),
+        ("## `expect`", model.Expect),
+    ],
+)
+def test_scenarios_page_examples_in_tables_are_valid(heading, cls):
+    text = (DOCS / "scenarios.md").read_text(encoding="utf-8")
+    part = re.split(r"^#{2,3} ", text.partition(f"{heading}\n")[2], flags=re.MULTILINE)[0]
+    column = 3 if cls is model.Expect else 2
+    cells = [row.split(" | ")[column - 1] for row in part.splitlines() if row.startswith("| ")]
+    examples = [match[1] for cell in cells if (match := re.match(r"`(.*?)`", cell.strip()))]
+    assert len(examples) >= 9
+    for example in examples:
+        cls.model_validate(yaml.safe_load(example))
 
 
 def test_scenarios_page_example_holds_in_simulation(tmp_path):

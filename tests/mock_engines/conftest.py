@@ -159,7 +159,7 @@ class Peer:
             if isinstance(kind, RequestBatch):
                 for row in kind.outputs:
                     caller = row.request_id.removesuffix("-0123abcd")
-                    reason = row.finish_reason.name.lower() if row.finish_reason else None
+                    reason = None if row.finish_reason is None else row.finish_reason.name.lower()
                     if name in (None, caller):
                         found.append((caller, tuple(row.new_token_ids), reason))
         return found
@@ -173,6 +173,14 @@ class Peer:
         ]
 
 
+def actions(*items: dict[str, Any]) -> list[Action]:
+    return [Action.model_validate(item) for item in items]
+
+
+def spec(**parts: Any) -> EngineSpec:
+    return EngineSpec.model_validate(parts)
+
+
 @dataclass
 class Run:
     """One cluster and its peer."""
@@ -183,19 +191,18 @@ class Run:
     events: list[events.MockEvent]
     settle: Callable[[], Awaitable[None]]
 
+    @staticmethod
+    def actions(*items: dict[str, Any]) -> list[Action]:
+        return actions(*items)
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
     def seen(self, kind: type[Any]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
 
 
 Story = Callable[[Run], Awaitable[None]]
-
-
-def actions(*items: dict[str, Any]) -> list[Action]:
-    return [Action.model_validate(item) for item in items]
-
-
-def spec(**parts: Any) -> EngineSpec:
-    return EngineSpec.model_validate(parts)
 
 
 @pytest.fixture(name="spec")

@@ -35,8 +35,11 @@ Value = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method. ``since``: first release with the route; ``value_since``: first whose answer
-    shows the result (``None``: there is no result to show)."""
+    """How one method is reached.
+
+    ``since``: first release with the route; ``value_since``: first one whose answer shows the
+    result (``None``: there is no result to show).
+    """
 
     since: str
     build: Build
@@ -190,8 +193,11 @@ def unsupported(step: UtilityStep, release: str) -> str | None:
         return "the frontend has no overall timeout of a utility call"
     if step.unencodable:
         return "a value that cannot be encoded cannot reach the frontend"
-    if name == "wake_up" and step.args and step.args[0] and not at_least(
-        release, _WAKE_UP_TAGS_SINCE
+    if (
+        name == "wake_up"
+        and step.args
+        and step.args[0]
+        and not at_least(release, _WAKE_UP_TAGS_SINCE)
     ):
         return f"/wake_up takes tags since {_WAKE_UP_TAGS_SINCE}"
     return None

@@ -67,7 +67,7 @@ def http_error_name(status: int, message: str, *, explicit_rank: bool) -> str:
     """
     if (name := classify(message)) is not None:
         return name
-    if status == 400 and message == RANK_DETAIL_LOST and explicit_rank:  # noqa: PLR2004
+    if status == 400 and message == RANK_DETAIL_LOST and explicit_rank:
         return "InvalidDataParallelRank"
     return f"HttpError{status}"
 

@@ -70,7 +70,7 @@ class GrpcApi:
             else:
                 finish = _take(await self._unary(request, metadata=metadata), on_output)
         except self._grpc.aio.AioRpcError as error:
-            return self._failed(error, finish, on_output)
+            return _failed(error, finish)
         if finish is None:
             return CallResult(
                 "failed", None, CONNECTION_LOST, "the call ended without a finish reason"
@@ -86,11 +86,12 @@ class GrpcApi:
             request.kv.kv_transfer_params.update(step.kv_transfer_params)
         return request
 
-    def _failed(self, error: Any, finish: str | None, on_output: OnOutput) -> CallResult:
-        code, details = error.code().name, error.details() or ""
-        if code == "UNAVAILABLE":
-            return CallResult("failed", finish, CONNECTION_LOST, details)
-        return CallResult("failed", finish, grpc_error_name(code, details), details)
+
+def _failed(error: Any, finish: str | None) -> CallResult:
+    code, details = error.code().name, error.details() or ""
+    if code == "UNAVAILABLE":
+        return CallResult("failed", finish, CONNECTION_LOST, details)
+    return CallResult("failed", finish, grpc_error_name(code, details), details)
 
 
 def _serialize(request: Any) -> bytes:

@@ -119,9 +119,9 @@ class HttpApi:
         self._model = model
         self._client: httpx.AsyncClient = self._httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{port}",
-            timeout=None,  # noqa: S113 - hanging is a result here; callers bound their waits
+            timeout=None,  # hanging is a result here; callers bound their waits
             trust_env=False,
-            verify=False,  # noqa: S501 - plain HTTP; saves loading certificates
+            verify=False,  # plain HTTP; saves loading certificates
             limits=self._httpx.Limits(max_keepalive_connections=0, max_connections=None),
         )
 
@@ -218,9 +218,7 @@ def _answered(status: int, body: str, reading: _Reading, *, explicit_rank: bool)
         return _refused(status, error_message(body), reading, explicit_rank=explicit_rank)
     decoded = json.loads(body)
     reading.choice(decoded)
-    return CallResult(
-        "finished", reading.finish, kv_transfer_params=reading.kv_transfer_params
-    )
+    return CallResult("finished", reading.finish, kv_transfer_params=reading.kv_transfer_params)
 
 
 def _streamed(reading: _Reading, *, explicit_rank: bool) -> CallResult:

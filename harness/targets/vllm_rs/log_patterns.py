@@ -19,7 +19,9 @@ _LINE = re.compile(
     r"^\([A-Za-z]+ pid=\d+\)\s+(?P<level>TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR)\s+"
     r"\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?\s+\[(?P<place>[^\]]*)\]\s?(?P<text>.*)$"
 )
-_SPAN = re.compile(r"^(?:[A-Za-z_][\w.]*\{(?:[^{}\"]|\"(?:[^\"\\]|\\.)*\"|\{[^{}]*\})*\}:?)+\s*:?\s*")
+_SPAN = re.compile(
+    r"^(?:[A-Za-z_][\w.]*\{(?:[^{}\"]|\"(?:[^\"\\]|\\.)*\"|\{[^{}]*\})*\}:?)+\s*:?\s*"
+)
 _ENGINE_ID = re.compile(r"EngineId\(([0-9a-fA-F]*)\)")
 TEXT_MAX = 2000
 """Longer messages (dumps of undecodable values) are cut to this many characters."""
@@ -141,7 +143,7 @@ def _fields(message: str, pattern: Pattern) -> tuple[tuple[str, str], ...]:
         if (identity := _ENGINE_ID.fullmatch(value)) is not None:
             raw = bytes.fromhex(identity[1])
             found["identity"] = identity[1].lower()
-            if len(raw) == 2:  # noqa: PLR2004 - two-byte identities name a rank
+            if len(raw) == 2:
                 found["engine"] = str(int.from_bytes(raw, "little"))
         else:
             found[name] = value

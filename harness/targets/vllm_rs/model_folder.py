@@ -59,7 +59,7 @@ def model_files(*, moe: bool) -> dict[str, dict[str, Any]]:
     }
     vocabulary = {character: byte for byte, character in enumerate(byte_characters())}
     vocabulary[END_TOKEN] = END_TOKEN_ID
-    tokenizer = {
+    tokenizer: dict[str, Any] = {
         "version": "1.0",
         "truncation": None,
         "padding": None,

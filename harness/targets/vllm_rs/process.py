@@ -150,8 +150,10 @@ class FrontendProcess:
 
     async def _watch(self) -> None:
         process, exited = self._process, self._exited
-        assert process is not None and exited is not None  # noqa: S101, PT018
-        assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018
+        assert process is not None
+        assert exited is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         loop = asyncio.get_running_loop()
         readers = [
             loop.create_task(self._read(stream), name=f"frontend {name}")
@@ -181,4 +183,3 @@ class FrontendProcess:
         line = parse_line(text)
         self._emit(line)
         self._on_line(line)
-

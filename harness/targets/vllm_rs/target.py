@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import ClassVar
 
 from client.protocol.profiles import Profile, profile_for
@@ -10,8 +11,10 @@ from harness.scenario.model import Scenario
 from harness.tape import Chooser
 from harness.targets.base import Frontend, TargetInfo
 from harness.targets.vllm_rs.capabilities import capabilities, unsupported
-from harness.targets.vllm_rs.fetch import FrontendBinary
+from harness.targets.vllm_rs.fetch import FrontendBinary, resolve
 from harness.targets.vllm_rs.frontend import VllmRsFrontend
+from harness.targets.vllm_rs.grpc_schema import load_grpc
+from harness.targets.vllm_rs.http_api import load_httpx
 from harness.worlds import World, ZmqWorld
 
 
@@ -26,6 +29,18 @@ class VllmRsTarget:
     def __init__(self, binary: FrontendBinary) -> None:
         """``binary``: from ``harness.targets.vllm_rs.fetch.resolve``."""
         self._binary = binary
+
+    @classmethod
+    def open(cls, frontend: str | None = None, profile: str | None = None) -> VllmRsTarget:
+        """Resolve ``--frontend`` and ``--profile``; progress of a download goes to stderr.
+
+        Raises:
+            UnknownFrontendError: neither a known release nor a file (a usage error).
+            TargetError: the binary cannot be had here, or an extra is not installed.
+        """
+        load_httpx()
+        load_grpc()
+        return cls(resolve(frontend, profile, _say))
 
     @property
     def info(self) -> TargetInfo:
@@ -63,3 +78,7 @@ class VllmRsTarget:
             profile=setting.profile,
             emit=setting.emit,
         )
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - progress, not a log

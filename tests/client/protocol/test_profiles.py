@@ -83,7 +83,9 @@ def test_field_names_are_those_of_the_messages(release):
     request = [f.name for f in dataclasses.fields(EngineCoreRequest)]
     output = [f.name for f in dataclasses.fields(EngineCoreOutput)]
     assert list(profile.request_field_names) == request[: profile.request_fields]
-    assert list(profile.output_field_names) == [n for n in output if n in profile.output_field_names]
+    assert list(profile.output_field_names) == [
+        n for n in output if n in profile.output_field_names
+    ]
     assert profile.output_fields == len(profile.output_field_names)
     assert profile.outputs_fields <= len(dataclasses.fields(EngineCoreOutputs))
     assert profile.typed_output_fields <= set(profile.output_field_names)

@@ -182,3 +182,15 @@ def test_caret_stands_below_its_column_behind_tabs_and_escapes() -> None:
         "    2 |  a\\x07b",
         "      |       ^",
     ]
+
+
+def test_violated_should_is_a_remark_unless_strict(
+    held: ScenarioResult, violated: ScenarioResult, doc: InvariantDoc
+) -> None:
+    should = replace(violated.verdicts[0], level="should")
+    result = replace(held, verdicts=(should,))
+    assert diagnostics(result, doc) == []
+    assert [d.level for d in diagnostics(result, doc, strict=True)] == ["violated"]
+    assert result_line(result).plain.endswith(
+        "\n           wave.never-rewinds (should) is violated; --strict counts it"
+    )

@@ -17,6 +17,7 @@ from harness.verdict import (
     merge_all,
     merge_expectations,
     merge_verdicts,
+    most_telling,
     predicted,
     status_of,
     summarise,
@@ -227,3 +228,17 @@ def test_summary_counts_each_scenario_once_and_known_beside() -> None:
     assert summarise([HELD, VIOLATED, KNOWN, NOT_JUDGED, ERROR, HELD], ExitCode.VIOLATION) == (
         Summary(held=2, violated=2, known=1, not_judged=1, error=1, exit=1)
     )
+
+
+def test_most_telling_violation_is_what_the_run_is_about() -> None:
+    found = most_telling(
+        [
+            verdict("s", "violated", level="should"),
+            verdict("a", "violated"),
+            verdict("b", "violated"),
+            verdict("c", "violated"),
+            verdict("d", "held"),
+        ],
+        ["c", "b", "c", "s"],
+    )
+    assert [v.invariant for v in found] == ["c", "b", "a", "s"]

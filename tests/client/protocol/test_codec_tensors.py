@@ -1,0 +1,164 @@
+"""Logprobs and masks: tensors that must resolve and fit together."""
+
+from __future__ import annotations
+
+import struct
+
+import msgpack
+import pytest
+
+from client.protocol.codec import Codec, DecodeError, ExtValueDecodeError
+from client.protocol.codec_tensors import item_size
+from client.protocol.ids import RequestId
+from client.protocol.messages import EngineCoreOutput, EngineCoreOutputs, Tensor
+from client.protocol.profiles import RELEASES, profile_for
+
+
+def int32(*numbers, shape=None):
+    return Tensor("<i4", shape or (len(numbers),), struct.pack(f"<{len(numbers)}i", *numbers))
+
+
+def floats(count, shape):
+    return Tensor("<f4", shape, struct.pack(f"<{count}f", *[-0.5] * count))
+
+
+IDS, SCORES, RANKS = int32(7, shape=(1, 1)), floats(1, (1, 1)), int32(1)
+
+
+def encoded(codec, **fields):
+    row = EngineCoreOutput(RequestId("r"), (7,), **fields)
+    return codec.encode_outputs(EngineCoreOutputs(outputs=(row,)))
+
+
+def test_logprobs_keep_the_length_they_were_sent_with(codec):
+    for sent in ((IDS, SCORES, RANKS), (IDS, SCORES, RANKS, None)):
+        frames = encoded(codec, new_logprobs=sent)
+        assert codec.decode_outputs(frames).outputs[0].new_logprobs == sent
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_logprobs_of_five_are_taken_since_0_29(release):
+    codec = Codec(profile_for(release))
+    frames = encoded(codec, new_logprobs=(IDS, SCORES, RANKS, None, None))
+    if release < "0.29":
+        with pytest.raises(DecodeError, match="invalid length 5, expected 3 to 4"):
+            codec.decode_outputs(frames)
+    else:
+        read = codec.decode_outputs(frames).outputs[0].new_logprobs
+        assert read == (IDS, SCORES, RANKS, None)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_rank_of_zero_is_taken_since_0_31(release):
+    codec = Codec(profile_for(release))
+    frames = encoded(codec, new_logprobs=(IDS, SCORES, int32(0)))
+    if release < "0.31":
+        with pytest.raises(ExtValueDecodeError, match=r"new_logprobs\.token_ranks: expected 1\.\."):
+            codec.decode_outputs(frames)
+    else:
+        assert codec.decode_outputs(frames).outputs[0].new_logprobs[2] == int32(0)
+
+
+def test_large_logprobs_travel_in_aux_frames_counted_from_the_body(codec):
+    big = (int32(*range(64), shape=(64, 1)), floats(64, (64, 1)), int32(*[1] * 64))
+    body, *aux = encoded(codec, new_logprobs=big)
+    assert [len(frame) for frame in aux] == [256, 256, 256]
+    indices = [part[2] for part in msgpack.unpackb(body)[1][0][2]]
+    assert indices == [1, 2, 3]
+    assert codec.decode_outputs([body, *aux, b"unused"]).outputs[0].new_logprobs == big
+    with pytest.raises(ExtValueDecodeError, match="index 3 is out of range for 3 frames"):
+        codec.decode_outputs([body, *aux[:2]])
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ((IDS, SCORES, RANKS, [0]), "cu_num_generated_tokens: expected nil for one request"),
+        ((SCORES, SCORES, RANKS), "logprob_token_ids: expected dtype in i4, int32, i8, int64"),
+        ((IDS, IDS, RANKS), "logprobs: expected dtype in f4, float32"),
+        ((int32(7), SCORES, RANKS), "logprob_token_ids: expected rank-2 array, got rank 1"),
+        ((IDS, SCORES, IDS), "token_ranks: expected rank-1 array, got rank 2"),
+        ((int32(1, 2, shape=(1, 2)), SCORES, RANKS), r"shapes differ: \[1, 2\] and \[1, 1\]"),
+        ((IDS, SCORES, int32(1, 1)), "token_ranks length 2 does not match row count 1"),
+        ((int32(shape=(1, 0)), floats(0, (1, 0)), RANKS), "zero-column logprobs payload"),
+        ((int32(-1, shape=(1, 1)), SCORES, RANKS), "logprob_token_ids: expected 0.."),
+        ((IDS, SCORES, int32(-1)), "token_ranks: expected"),
+    ],
+)
+def test_logprobs_that_do_not_fit_are_refused(codec, parts, reason):
+    with pytest.raises(
+        ExtValueDecodeError, match=f"ext value decode failed: new_logprobs.*{reason}"
+    ):
+        codec.decode_outputs(encoded(codec, new_logprobs=parts))
+
+
+@pytest.mark.parametrize("field", ["new_logprobs", "new_prompt_logprobs_tensors"])
+def test_logprobs_of_both_kinds_are_checked(newest, field):
+    with pytest.raises(DecodeError) as caught:
+        newest.decode_outputs(encoded(newest, **{field: (IDS, SCORES)}))
+    assert caught.value.field == f"EngineCoreOutput.{field}"
+
+
+def test_big_endian_and_64_bit_ids_are_read(codec):
+    big_endian = Tensor(">i4", (1, 1), struct.pack(">i", 7))
+    wide = Tensor("int64", (1,), struct.pack("<q", 1))
+    frames = encoded(codec, new_logprobs=(big_endian, SCORES, wide))
+    assert codec.decode_outputs(frames).outputs[0].new_logprobs == (big_endian, SCORES, wide)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_unknown_dtype_changes_its_error_in_0_30(release):
+    codec = Codec(profile_for(release))
+    strange = Tensor("complex64", (1, 1), bytes(8))
+    with pytest.raises(DecodeError, match="unsupported dtype string") as caught:
+        codec.decode_outputs(encoded(codec, new_logprobs=(strange, SCORES, RANKS)))
+    assert isinstance(caught.value, ExtValueDecodeError) is (release < "0.30")
+
+
+@pytest.mark.parametrize("release", [r for r in RELEASES if r >= "0.28"])
+def test_sampling_mask_is_checked_since_0_31(release):
+    codec = Codec(profile_for(release))
+    frames = encoded(codec, new_sampling_mask=(int32(1, 2), int32(0, 3), None))
+    if release < "0.31":
+        assert codec.decode_outputs(frames).outputs[0].new_sampling_mask is not None
+    else:
+        with pytest.raises(ExtValueDecodeError, match="offsets: no offsets into 2 token ids"):
+            codec.decode_outputs(frames)
+
+
+@pytest.mark.parametrize(
+    "mask", [(int32(1, 2),), (int32(1, 2), None), (int32(1, 2), int32(0, 1, 2), None)]
+)
+def test_sampling_mask_that_fits_is_resolved(newest, mask):
+    frames = encoded(newest, new_sampling_mask=mask)
+    assert newest.decode_outputs(frames).outputs[0].new_sampling_mask == mask
+
+
+@pytest.mark.parametrize("release", ["0.32.0", "0.33.0"])
+def test_routed_experts_are_resolved_since_0_33(release):
+    codec = Codec(profile_for(release))
+    tensor = Tensor("<i4", (100,), bytes(400))
+    body, *aux = encoded(codec, routed_experts=tensor)
+    read = codec.decode_outputs([body, *aux]).outputs[0].routed_experts
+    assert read == (tensor if release == "0.33.0" else ["<i4", [100], 1])
+    if release == "0.33.0":
+        with pytest.raises(ExtValueDecodeError, match="routed_experts: aux frame index 1"):
+            codec.decode_outputs([body])
+
+
+def test_pooling_output_stays_as_it_came(codec):
+    frames = encoded(codec, pooling_output=["float32", [2], 9])
+    assert codec.decode_outputs(frames).outputs[0].pooling_output == ["float32", [2], 9]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [
+        ("<i4", 4), (">i8", 8), ("|u1", 1), ("=f2", 2), ("f8", 8), ("|b1", 1), ("bool", 1),
+        ("int8", 1), ("uint16", 2), ("float16", 2), ("bfloat16", 2), ("float32", 4), ("int64", 8),
+        ("<int32", 4), ("<i3", None), ("float8_e5m2", None), ("", None), ("<", None), ("?", None),
+        ("Int32", None), ("int", None), ("<<i4", None),
+    ],
+)  # fmt: skip
+def test_item_size_of_dtype(dtype, size):
+    assert item_size(dtype) == size

@@ -1,0 +1,326 @@
+"""The primitives of the shells, on the simulated loop and on stock asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from client.aio import (
+    DeadlineExceeded,
+    Mailbox,
+    MailboxClosed,
+    TaskSet,
+    Turnstile,
+    settle_all,
+    turn,
+    with_deadline,
+)
+from harness.sim.loop import SimLoop
+from harness.strategies import make_strategy
+
+
+def on_sim(story, strategy="fifo", seed=0):
+    return SimLoop(make_strategy(strategy, seed, 0)).run(story)
+
+
+def on_stock(story):
+    loop = asyncio.SelectorEventLoop()
+    try:
+        return loop.run_until_complete(story)
+    finally:
+        loop.close()
+
+
+@pytest.fixture(params=[on_sim, on_stock], ids=["sim", "stock"])
+def run(request):
+    return request.param
+
+
+def spawn(coroutine, name="t"):
+    return asyncio.get_running_loop().create_task(coroutine, name=name)
+
+
+async def turns(count=5):
+    for _ in range(count):
+        await turn()
+
+
+async def never():
+    await asyncio.get_running_loop().create_future()
+
+
+async def value_of(value, *, after=0):
+    await turns(after)
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+def test_mailbox_hands_out_items_in_order_to_getters_in_order(run):
+    async def story():
+        box = Mailbox()
+        first, second = spawn(box.get()), spawn(box.get())
+        await turns()
+        for item in "abc":
+            box.put(item)
+        await turns()
+        assert (first.result(), second.result(), await box.get()) == ("a", "b", "c")
+        assert len(box) == 0
+
+    run(story())
+
+
+def test_mailbox_get_cancelled_after_its_wake_up_loses_nothing(run):
+    async def story():
+        box = Mailbox()
+        first, second = spawn(box.get()), spawn(box.get())
+        await turns()
+        box.put("a")
+        first.cancel()  # woken already, and now cancelled in the same turn
+        await turns()
+        assert first.cancelled()
+        assert second.result() == "a"
+
+    run(story())
+
+
+def test_mailbox_get_ends_at_its_deadline(run):
+    async def story():
+        box, loop = Mailbox(), asyncio.get_running_loop()
+        start = loop.time()
+        with pytest.raises(DeadlineExceeded):
+            await box.get(start + 0.01)
+        assert loop.time() >= start + 0.01
+        box.put("a")
+        assert await box.get(start) == "a"  # what is there is handed out, however late
+        getter = spawn(box.get(loop.time() + 60))
+        await turns()
+        box.put("b")
+        assert await getter == "b"
+
+    run(story())
+
+
+def test_closed_mailbox_is_emptied_then_refuses(run):
+    async def story():
+        box = Mailbox()
+        getter = spawn(box.get())
+        await turns()
+        box.close()
+        with pytest.raises(MailboxClosed):
+            await getter
+        with pytest.raises(MailboxClosed):
+            box.put("a")
+        other = Mailbox()
+        other.put("a")
+        other.put("b")
+        other.close()
+        assert await other.get() == "a"
+        assert other.take(lambda _: True, 5) == ["b"]
+        with pytest.raises(MailboxClosed):
+            await other.get()
+
+    run(story())
+
+
+def test_mailbox_take_stops_at_the_first_item_that_does_not_fit():
+    box = Mailbox()
+    for item in (1, 2, 30, 4):
+        box.put(item)
+    assert box.take(lambda item: item < 10, 9) == [1, 2]
+    assert box.take(lambda item: True, 1) == [30]
+    assert box.clear() == [4]
+
+
+def test_settle_all_waits_for_everybody_and_keeps_order(run):
+    async def story():
+        boom = ValueError("x")
+        names = ["a", "b", "c"]
+        coroutines = [value_of(1, after=6), value_of(boom), value_of(3, after=2)]
+        assert await settle_all(coroutines, names=names) == [1, boom, 3]
+
+    run(story())
+
+
+def test_settle_all_cancelled_cancels_and_awaits_its_tasks(run):
+    async def story():
+        ended = []
+
+        async def stubborn(name):
+            try:
+                await never()
+            finally:
+                await turns(2)
+                ended.append(name)
+
+        outer = spawn(settle_all([stubborn("a"), stubborn("b")], names=["a", "b"]))
+        await turns()
+        outer.cancel()
+        await turns(1)
+        outer.cancel()  # again, while it waits for them
+        while not outer.done():
+            await turn()
+        assert outer.cancelled()
+        assert ended == ["a", "b"]
+
+    run(story())
+
+
+def test_with_deadline_returns_raises_or_gives_up(run):
+    async def story():
+        assert await with_deadline(value_of(1), 60) == 1
+        assert await with_deadline(value_of(2), None) == 2
+        with pytest.raises(ValueError, match="x"):
+            await with_deadline(value_of(ValueError("x")), 60)
+        with pytest.raises(DeadlineExceeded):
+            await with_deadline(never(), 0.01)
+
+    run(story())
+
+
+def test_with_deadline_keeps_a_result_that_arrives_while_giving_up(run):
+    async def story():
+        async def late():
+            try:
+                await never()
+            except asyncio.CancelledError:
+                return "saved"
+
+        assert await with_deadline(late(), 0.001) == "saved"
+
+    run(story())
+
+
+def test_with_deadline_cancelled_cancels_what_it_waits_for(run):
+    async def story():
+        ended = []
+
+        async def inner():
+            try:
+                await never()
+            finally:
+                ended.append(1)
+
+        outer = spawn(with_deadline(inner(), 60))
+        await turns()
+        outer.cancel()
+        await turns()
+        assert outer.cancelled()
+        assert ended == [1]
+
+    run(story())
+
+
+def test_turnstile_is_entered_in_the_order_of_asking(run):
+    async def story():
+        gate, order = Turnstile(), []
+
+        async def enter(name, hold):
+            async with gate:
+                await turns(hold)
+                order.append(name)
+
+        tasks = [spawn(enter(name, hold)) for name, hold in (("a", 4), ("b", 0), ("c", 0))]
+        await turns(1)
+        tasks[1].cancel()
+        late = spawn(enter("d", 0))
+        await turns(12)
+        assert order == ["a", "c", "d"]
+        assert tasks[1].cancelled()
+        assert late.done()
+        async with gate:
+            pass
+
+    run(story())
+
+
+def test_turnstile_place_given_to_a_cancelled_task_goes_on_to_the_next(run):
+    async def story():
+        gate, order = Turnstile(), []
+
+        async def enter(name):
+            async with gate:
+                order.append(name)
+
+        async with gate:
+            first, second = spawn(enter("a")), spawn(enter("b"))
+            await turns()
+        first.cancel()  # its turn has come, it does not know yet
+        await turns()
+        assert first.cancelled()
+        assert order == ["b"]
+        assert second.done()
+
+    run(story())
+
+
+def test_task_set_reports_faults_and_closes_in_order(run):
+    async def story():
+        faults, ended = [], []
+        tasks = TaskSet(lambda name, error: faults.append((name, str(error))))
+
+        async def loop(name):
+            try:
+                await never()
+            finally:
+                ended.append(name)
+
+        tasks.spawn(loop("a"), name="a")
+        tasks.spawn(value_of(ValueError("x")), name="b")
+        tasks.spawn(loop("c"), name="c")
+        await turns()
+        assert faults == [("b", "x")]
+        assert tasks.names() == ("a", "c")
+        await tasks.close()
+        assert ended == ["a", "c"]
+        assert tasks.names() == ()
+
+    run(story())
+
+
+def test_task_set_close_cancelled_still_closes_everything(run):
+    async def story():
+        async def slow():
+            try:
+                await never()
+            finally:
+                await turns(4)
+
+        tasks = TaskSet(lambda *_: None)
+        for name in "ab":
+            tasks.spawn(slow(), name=name)
+        await turns()
+        closing = spawn(tasks.close())
+        await turns(1)
+        closing.cancel()
+        while not closing.done():
+            await turn()
+        assert closing.cancelled()
+        assert tasks.names() == ()
+
+    run(story())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_mailbox_under_random_schedules_delivers_each_item_once(seed):
+    async def story():
+        box, got = Mailbox(), []
+
+        async def getter():
+            while True:
+                got.append(await box.get())
+
+        tasks = [spawn(getter(), f"g{n}") for n in range(3)]
+        for item in range(9):
+            box.put(item)
+            if item == 4:
+                tasks[0].cancel()
+            await turn()
+        await turns(10)
+        for task in tasks:
+            task.cancel()
+        await turns()
+        assert sorted(got) == list(range(9))
+
+    on_sim(story(), "random", seed)

@@ -1,0 +1,207 @@
+"""Startup: every stage, every refusal, on the pure state and over the wire."""
+
+from __future__ import annotations
+
+import pytest
+
+from client import errors
+from client.handshake import HandshakeState, OpenGate, SendInit, Stage
+from client.protocol.codec import Codec
+from client.protocol.messages import Hello, Ready, ReadyResponse
+from client.protocol.profiles import profile_for
+
+A, B, C = b"\x00\x00", b"\x01\x00", b"\x00\x01"
+
+
+@pytest.fixture(name="codec")
+def codec_fixture():
+    return Codec(profile_for("0.33.0"))
+
+
+def state_of(codec, *, count=2, coordinator=False, release="0.33.0", **more):
+    profile = profile_for(release)
+    return HandshakeState(codec, profile, engine_count=count, coordinator=coordinator, **more)
+
+
+def hello(codec, identity):
+    return [identity, codec.encode_hello(Hello())]
+
+
+def ready(codec, identity):
+    return [identity, codec.encode_ready(Ready())]
+
+
+def values(codec, **changes):
+    known = dict.fromkeys(codec.profile.ready_required, 1)
+    known |= {"dtype": "float16", "vllm_version": "x", "instance_id": "i"}
+    known |= {"supports_lora": False, "max_loras": 0}
+    return codec.encode_ready_response(ReadyResponse({**known, **changes}))
+
+
+def test_stages_without_coordinator_let_readies_overlap(codec):
+    state = state_of(codec)
+    assert state.on_handshake(hello(codec, C)) == [SendInit(C)]
+    assert state.on_handshake(ready(codec, C)) == []
+    assert state.stage is Stage.HELLO
+    assert state.on_handshake(hello(codec, B)) == [SendInit(B)]
+    assert state.stage is Stage.READY
+    state.on_handshake(ready(codec, B))
+    assert state.stage is Stage.REGISTRATION
+    state.on_registration([B, values(codec)])
+    state.on_registration([C, values(codec)])
+    assert state.stage is Stage.DONE
+    assert [engine.identity for engine in state.engines()] == [C, B]
+
+
+def test_gate_counts_messages_not_engines(codec):
+    state = state_of(codec, coordinator=True)
+    for identity in (A, B):
+        state.on_handshake(hello(codec, identity))
+    assert state.stage is Stage.SUBSCRIPTIONS
+    assert state.on_subscription([b"\x01"]) == []
+    assert state.on_subscription([b"\x00"]) == []
+    assert state.on_subscription([b"\x01"]) == [OpenGate()]
+    assert state.stage is Stage.READY
+
+
+@pytest.mark.parametrize(
+    ("messages", "fragment"),
+    [
+        ([lambda c: [A]], "expected 2 handshake frames, got 1"),
+        ([lambda c: hello(c, A), lambda c: hello(c, A)], "duplicate engine id"),
+        ([lambda c: hello(c, A), lambda c: hello(c, B), lambda c: hello(c, A)],
+         "duplicate HELLO .* after INIT phase"),
+        ([lambda c: hello(c, A), lambda c: hello(c, B), lambda c: hello(c, C)],
+         "duplicate HELLO .* after INIT phase"),
+        ([lambda c: ready(c, A)], "unexpected or duplicate engine id"),
+        ([lambda c: hello(c, A), lambda c: ready(c, A), lambda c: ready(c, A)],
+         "unexpected or duplicate engine id"),
+        ([lambda c: hello(c, b"abc")], "two-byte engine id"),
+        ([lambda c: [A, b"\x81\xa6status\xa3BYE"]], "unexpected handshake status"),
+        ([lambda c: [A, b"\x80"]], "unexpected handshake status"),
+    ],
+)  # fmt: skip
+def test_handshake_message_out_of_place_is_refused(codec, messages, fragment):
+    state = state_of(codec)
+    for message in messages[:-1]:
+        state.on_handshake(message(codec))
+    before = state.stage
+    with pytest.raises(errors.UnexpectedHandshakeMessage, match=fragment):
+        state.on_handshake(messages[-1](codec))
+    assert state.stage is before
+
+
+def test_ready_before_the_gate_is_refused_with_a_coordinator(codec):
+    state = state_of(codec, coordinator=True)
+    state.on_handshake(hello(codec, A))
+    with pytest.raises(errors.UnexpectedHandshakeMessage, match="before coordinator startup gate"):
+        state.on_handshake(ready(codec, A))
+
+
+def test_undecodable_handshake_body_is_a_decode_error(codec):
+    with pytest.raises(errors.Decode, match="ReadyMessage"):
+        state_of(codec).on_handshake([A, b"\xc1"])
+
+
+@pytest.mark.parametrize("frames", [[], [b"\x01x"], [b"\x01", b""], [b"\x02"]])
+def test_subscription_of_another_shape_is_refused(codec, frames):
+    with pytest.raises(
+        errors.UnexpectedHandshakeMessage, match="expected coordinator subscription"
+    ):
+        state_of(codec, coordinator=True).on_subscription(frames)
+
+
+@pytest.mark.parametrize(
+    ("registrations", "error", "fragment"),
+    [
+        ([[A]], errors.UnexpectedHandshakeMessage, "expected 2 input registration frames"),
+        ([[C, None]], errors.UnexpectedHandshakeMessage, "unexpected engine id"),
+        ([[A, None], [A, None]], errors.UnexpectedHandshakeMessage, "unexpected engine id"),
+        ([[A, b""]], errors.UnexpectedHandshakeMessage, "got empty payload"),
+        ([[A, b"\xc1"]], errors.Decode, "EngineCoreReadyResponse"),
+        ([[A, b"\x80"]], errors.Decode, "EngineCoreReadyResponse"),
+        ([[A, {"supports_lora": True}]], errors.UnexpectedHandshakeMessage, "supports_lora is True"),
+        ([[A, None], [B, {"supports_lora": True, "max_loras": 2}]],
+         errors.UnexpectedHandshakeMessage, "engines differ in LoRA"),
+    ],
+)  # fmt: skip
+def test_registration_out_of_place_is_refused(codec, registrations, error, fragment):
+    state = state_of(codec, expected=[A, B])
+    filled = []
+    for frames in registrations:
+        body = frames[1] if len(frames) > 1 else None
+        if isinstance(body, dict):
+            filled.append([frames[0], values(codec, **body)])
+        elif body is None and len(frames) > 1:
+            filled.append([frames[0], values(codec)])
+        else:
+            filled.append(frames)
+    for frames in filled[:-1]:
+        state.on_registration(frames)
+    with pytest.raises(error, match=fragment):
+        state.on_registration(filled[-1])
+    assert state.stage is Stage.REGISTRATION
+
+
+def test_empty_registration_is_accepted_up_to_0_22_1():
+    codec = Codec(profile_for("0.22.1"))
+    state = state_of(codec, release="0.22.1", expected=[B, A])
+    state.on_registration([A, b""])
+    state.on_registration([B, b""])
+    assert [engine.identity for engine in state.engines()] == [B, A]
+
+
+@pytest.mark.parametrize(
+    ("stage", "text"),
+    [
+        (Stage.HELLO, "timed out while waiting for HELLO after 2s"),
+        (Stage.SUBSCRIPTIONS,
+         "timed out while waiting for coordinator engine subscriptions after 2s"),
+        (Stage.READY, "timed out while waiting for READY after 2s"),
+        (Stage.REGISTRATION, "input registration timed out after 2s"),
+    ],
+)  # fmt: skip
+def test_timeout_names_its_stage(codec, stage, text):
+    state = state_of(codec)
+    state.stage = stage
+    assert str(state.timeout_error(2.0)) == text
+
+
+@pytest.mark.parametrize("coordinator", ["none", "in-process"])
+def test_handshake_owner_connects_engines_of_any_ranks(make_world, coordinator):
+    async def story(world):
+        client = await world.connect()
+        assert client.engine_indices() == (512, 3)
+        await client.shutdown()
+
+    make_world(ranks=(3, 512), owner=True, coordinator=coordinator).run(story)
+
+
+@pytest.mark.parametrize(
+    ("missing", "error"),
+    [("hello", "waiting for HELLO"), ("subscription", "subscriptions"), ("ready", "READY")],
+)
+def test_engine_that_stops_half_way_times_out_at_its_stage(make_world, missing, error):
+    async def story(world):
+        late = world.engines[1]
+        if missing == "hello":
+            late.join = late.connect
+        else:
+            # Subscribed once, the gate stays shut; never opened for it, READY never comes.
+            world.engines[1].connect = _without(late, missing, world)
+        with pytest.raises(errors.HandshakeTimeout, match=error):
+            await world.connect()
+
+    make_world(coordinator="in-process", client={"ready_timeout_s": 3.0}).run(story)
+
+
+def _without(engine, missing, world):
+    connect = engine.connect
+
+    async def limited():
+        await connect()
+        if missing == "subscription":
+            await world.gate("never")
+        engine.shake.close()
+
+    return limited

@@ -1,0 +1,112 @@
+"""A command line to call, and a runner that plays nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.cli import run_cmd
+from harness.cli.main import cli
+from harness.results import ExpectationResult, ScenarioResult, VerdictResult
+from harness.runner import RunOptions
+from harness.scenario.loader import LoadedScenario
+
+TEXT = """\
+title: {title}
+promise: p
+refs: [vllm#1]
+{more}steps:
+  - fence: true
+"""
+
+Invoke = Callable[..., Result]
+Write = Callable[..., Path]
+"""Write a scenario into a folder: ``write(folder, name, title=…, more=…)``."""
+
+
+@pytest.fixture
+def invoke() -> Invoke:
+    """Call the command line with some words; output has no colours and no terminal."""
+
+    def call(*words: object) -> Result:
+        return CliRunner().invoke(cli, [str(word) for word in words], prog_name="wavecheck")
+
+    return call
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with three scenarios: what the fake runner makes of each is its name."""
+    root = tmp_path / "own"
+    root.mkdir()
+    for name in ("a-held", "b-held", "c-held"):
+        _write(root, name)
+    return root
+
+
+@pytest.fixture(name="write")
+def write_fixture() -> Write:
+    return _write
+
+
+def _write(root: Path, name: str, *, title: str = "", more: str = "") -> Path:
+    path = root / f"{name}.yaml"
+    path.write_text(TEXT.format(title=title or f"title of {name}", more=more))
+    return path
+
+
+@dataclass
+class FakeRunner:
+    """Stands for ``harness.runner``: the status of a result is the last word of its id."""
+
+    calls: list[tuple[str, RunOptions]] = field(default_factory=list)
+
+    def __call__(self, loaded: LoadedScenario, options: RunOptions) -> ScenarioResult:
+        self.calls.append((loaded.id, options))
+        word = loaded.id.rpartition("-")[2]
+        if word == "raises":
+            msg = "the\nrunner\nbroke"
+            raise RuntimeError(msg)
+        if word == "interrupts":
+            raise KeyboardInterrupt
+        words = {"violated": "violated", "error": "error", "known": "violated"}
+        status = {**words, "nothing": "not_judged"}.get(word, "held")
+        violated = status == "violated"
+        verdict = VerdictResult(
+            "wave.never-rewinds",
+            "must",
+            "violated" if violated else "held",
+            exercised=1,
+            message="went back" if violated else "",
+            witness=(1,) if violated else (),
+        )
+        return ScenarioResult(
+            scenario=loaded.id,
+            title=loaded.scenario.title,
+            refs=tuple(loaded.scenario.refs),
+            profile=options.profile or "0.33.0",
+            mutant=options.mutant,
+            status=status,
+            known=("wave.never-rewinds",) if word in {"known", "blind"} else (),
+            error="no binary" if status == "error" else None,
+            reason="target lacks op.rank" if status == "not_judged" else None,
+            expectations=(ExpectationResult(0, "held", "x", "x"),),
+            verdicts=(verdict,),
+            schedules=options.schedules,
+            strategy=options.strategy,
+            seed=options.seed,
+            digest="00",
+            duration_s=0.5,
+            failure_file="out/f.json" if violated else None,
+        )
+
+
+@pytest.fixture
+def runner(monkeypatch: pytest.MonkeyPatch) -> FakeRunner:
+    fake = FakeRunner()
+    monkeypatch.setattr(run_cmd, "run_scenario", fake)
+    return fake

@@ -1,0 +1,286 @@
+"""Clusters: receiving, fences, idleness, waves, death and return."""
+
+import pytest
+
+from client.protocol.ids import FENCE_METHOD
+from client.protocol.profiles import profile_for
+from harness.sim.links import SimTransport
+from harness.sim.loop import SimLoop
+from mock_engines import events
+from mock_engines.behaviours.model import EngineSpec
+from mock_engines.cluster import Cluster, JoinAddresses, ScriptError
+
+
+class Lifo:
+    def choose(self, n, labels=None):
+        return n - 1
+
+
+def notices(run):
+    return [(e.engine, e.notice, e.wave) for e in run.seen(events.WaveNoticeSent)]
+
+
+def test_fence_is_answered_past_every_rule_without_an_event(play):
+    async def story(run):
+        before = len(run.events)
+        await run.peer.utility(FENCE_METHOD)
+        await run.peer.utility("collective_rpc", FENCE_METHOD, None, [], {})
+        await run.settle()
+        assert len(run.events) == before
+
+    rules = [{"on": "utility", "do": [{"hang": True}]}]
+    run = play(story, specs=[{"rules": rules}])
+    assert run.peer.replies() == [(1, None, True), (2, None, True)]
+
+
+def test_unknown_bytes_are_reported_and_change_nothing(play):
+    async def story(run):
+        await run.peer.send(0, [b"\x07", b"\x90"])
+        await run.peer.send(0, [b"\x03", b"\xc1"])
+        await run.peer.send(0, [b"\x02", b"\x92\x00\xc0"])
+        await run.peer.sockets["coordinator_input"].send([b"\x01", b"\x90"])
+        await run.settle()
+        await run.cluster.idle()
+
+    run = play(story, coordinator=True)
+    details = sorted(event.detail for event in run.seen(events.UnknownSeen))
+    assert len(details) == 4
+    assert details[:2] == ["Abort on the coordinator socket", "START_DP_WAVE on the input socket"]
+    assert run.cluster.failures == ()
+
+
+def test_add_shows_extra_arguments_in_one_stable_form(play):
+    from client.protocol.messages import EngineCoreRequest
+
+    async def story(run):
+        for extra in ({"b": 1, "a": [2]}, {"a": [2], "b": 1}):
+            request = EngineCoreRequest(request_id="r", sampling_params={"extra_args": extra})
+            await run.peer.send(0, run.peer.codec.encode_add(request, aux=[b"x" * 300]))
+        await run.settle()
+
+    run = play(story)
+    first, second = run.seen(events.AddSeen)
+    assert first.extra_args == second.extra_args == "{'a': [2], 'b': 1}"
+    assert first.aux_bytes == (300,)
+
+
+def test_idle_reports_each_living_engine_with_its_open_requests(play):
+    async def story(run):
+        await run.peer.add("a")
+        await run.settle()
+        await run.cluster.kill(1, "close")
+        await run.cluster.idle()
+
+    run = play(story, ranks=(0, 1), specs=[{"rules": [{"on": "add", "do": {"hang": "g"}}]}])
+    assert run.seen(events.EngineIdle) == [events.EngineIdle(0, ("a-0123abcd",))]
+
+
+def test_idle_waits_for_those_whom_an_opened_gate_has_just_released(play):
+    async def story(run):
+        await run.peer.utility("is_sleeping")
+        await run.settle()
+        run.gates.open("g")
+        await run.cluster.idle()
+        assert len(run.seen(events.UtilityReplySent)) == 1
+
+    rules = [{"on": "utility", "do": [{"hang": "g"}, {"default": True}]}]
+    play(story, specs=[{"rules": rules}], chooser=Lifo())
+
+
+def test_act_waits_for_its_actions_unless_told_to_run_in_the_background(play):
+    async def story(run):
+        await run.cluster.act(0, run.actions({"hang": "g"}, {"stats": {}}), background=True)
+        await run.cluster.idle()
+        assert run.seen(events.StatsSent) == []
+        run.gates.open("g")
+        await run.cluster.act(0, run.actions({"hang": "g"}, {"stats": {"running": 1}}))
+        await run.cluster.idle()
+        assert len(run.seen(events.StatsSent)) == 2
+
+    play(story)
+
+
+def test_action_that_needs_a_message_is_refused_before_anything_happens(play):
+    async def story(run):
+        with pytest.raises(ScriptError, match="'reply' is for utility"):
+            await run.cluster.act(0, run.actions({"stats": {}}, {"reply": 1}))
+        with pytest.raises(ScriptError, match=r"no engine 5 \(ranks: 0\)"):
+            await run.cluster.act(5, [])
+
+    run = play(story)
+    assert run.seen(events.StatsSent) == []
+
+
+def test_failure_in_an_engine_s_task_is_raised_by_idle_once(play):
+    async def story(run):
+        await run.peer.utility("is_sleeping")
+        await run.settle()
+        with pytest.raises(ScriptError, match="no coordinator"):
+            await run.cluster.idle()
+
+    rules = [{"on": "utility", "do": [{"hang": "g"}, {"wave_complete": 1}]}]
+
+    async def open_first(run):
+        run.gates.open("g")
+        await story(run)
+
+    run = play(open_first, specs=[{"rules": rules}])
+    assert len(run.cluster.failures) == 1
+
+
+def test_wave_of_a_request_completes_when_all_ranks_were_woken(play):
+    async def story(run):
+        await run.peer.add("a", rank=1)
+        await run.settle()
+        assert notices(run) == [(1, "start", 0)]
+        await run.peer.start_wave(0, exclude=1)
+        await run.settle()
+
+    run = play(story, ranks=(0, 1), coordinator=True)
+    assert notices(run) == [(1, "start", 0), (0, "start", 0), (0, "complete", 0)]
+    assert [run.cluster.state(rank)["wave"] for rank in (0, 1)] == [1, 1]
+
+
+def test_script_mode_sends_no_notice_of_its_own(play):
+    async def story(run):
+        await run.peer.add("a", rank=1)
+        await run.peer.start_wave(0, exclude=1)
+        await run.settle()
+
+    run = play(story, ranks=(0, 1), coordinator=True, waves="script")
+    assert notices(run) == []
+
+
+def test_lost_wake_up_keeps_the_wave_open(play):
+    async def story(run):
+        await run.peer.add("a", rank=1)
+        await run.peer.start_wave(0, exclude=1)
+        await run.settle()
+        assert run.cluster.state(1)["running"] is True
+
+    specs = [{"engine": 0, "rules": [{"on": "start_wave", "do": {"drop": True}}]}]
+    run = play(story, specs=specs, ranks=(0, 1), coordinator=True)
+    assert notices(run) == [(1, "start", 0)]
+
+
+def test_stale_add_at_an_idle_engine_starts_the_current_wave(play):
+    async def story(run):
+        for wave in (0, 1):
+            await run.peer.start_wave(wave)
+            await run.settle()
+        await run.peer.add("a", rank=0, wave=0)
+        await run.settle()
+
+    run = play(story, ranks=(0, 1), coordinator=True, release="0.28.0")
+    assert notices(run) == [(0, "complete", 0), (0, "complete", 1), (0, "start", 2)]
+
+
+def test_dropped_add_is_no_work_for_the_wave(play):
+    async def story(run):
+        await run.peer.start_wave(0)
+        await run.settle()
+        await run.peer.add("a", wave=0)
+        await run.settle()
+
+    specs = [{"rules": [{"on": "add", "do": {"drop": True}}]}]
+    run = play(story, specs=specs, coordinator=True, release="0.28.0")
+    assert notices(run) == [(0, "complete", 0)]
+
+
+@pytest.mark.parametrize("how", ["close", "sentinel", "vanish"])
+def test_engine_returns_with_its_identity_and_an_empty_state(play, how):
+    async def story(run):
+        await run.peer.utility("add_lora", ["x", 1, "/p"])
+        await run.settle()
+        await run.cluster.kill(0, how)
+        await run.cluster.kill(0, how)
+        await run.settle()
+        assert not run.cluster.has_joined(0)
+        await run.cluster.rejoin(0)
+        await run.settle()
+        assert run.cluster.state(0)["loras"] == []
+        await run.peer.add("b", max_tokens=1)
+        await run.settle()
+        await run.cluster.idle()
+
+    run = play(story)
+    assert [identity for identity, _ in run.peer.registrations] == [b"\x00\x00"] * 2
+    assert len(run.seen(events.EngineDied)) == 1
+    assert run.peer.rows("b")[-1][2] == "length"
+
+
+def test_rules_go_on_counting_after_a_return(play):
+    async def story(run):
+        for _ in range(2):
+            await run.peer.add("a", max_tokens=1)
+            await run.settle()
+            if not run.cluster.has_joined(0):
+                await run.cluster.rejoin(0)
+                await run.settle()
+
+    run = play(story, specs=[{"rules": [{"on": "add", "nth": 1, "do": {"die": "close"}}]}])
+    assert [row[2] for row in run.peer.rows()] == ["length"]
+
+
+def test_living_engine_that_reconnects_keeps_its_state(play):
+    async def story(run):
+        await run.peer.utility("add_lora", ["x", 1, "/p"])
+        await run.settle()
+        await run.cluster.rejoin(0)
+        await run.settle()
+        assert run.cluster.state(0)["loras"] == [1]
+        await run.peer.utility("list_loras")
+        await run.settle()
+
+    run = play(story, coordinator=True)
+    assert run.peer.replies()[-1] == (2, None, [1])
+    assert run.peer.subscriptions.count([b"\x01"]) == 2
+
+
+def test_returned_engine_takes_part_in_waves_again(play):
+    async def story(run):
+        await run.cluster.kill(1, "close")
+        await run.cluster.rejoin(1)
+        await run.settle()
+        await run.peer.add("a", rank=1)
+        await run.peer.start_wave(0, exclude=1)
+        await run.settle()
+
+    run = play(story, ranks=(0, 1), coordinator=True, release="0.28.0")
+    assert notices(run) == [(0, "complete", 0)]
+
+
+def test_stop_ends_hanging_engines_and_may_be_called_twice(play):
+    async def story(run):
+        await run.peer.utility("is_sleeping")
+        await run.settle()
+        await run.cluster.stop()
+
+    play(story, specs=[{"rules": [{"on": "utility", "do": {"hang": True}}]}])
+
+
+@pytest.mark.parametrize(
+    ("ranks", "specs", "text"),
+    [
+        ([65536], [], "two-byte engine identity limit"),
+        ([0], [{"engine": 3}], "engine 3"),
+        ([0], [{"rules": [{"on": "add", "do": {"reply": 1}}]}], "'reply' is for utility"),
+    ],
+)
+def test_impossible_cluster_is_refused_when_it_is_made(ranks, specs, text):
+    transport = SimTransport(SimLoop(Lifo()))
+    addresses = JoinAddresses(handshake=transport.endpoint("h"))
+    wanted = [EngineSpec.model_validate(spec) for spec in specs]
+    with pytest.raises(ValueError, match=text):
+        Cluster(transport, profile_for("0.33.0"), ranks, wanted, addresses)
+
+
+def test_same_story_gives_the_same_events_under_the_same_schedule(play):
+    async def story(run):
+        for number in range(3):
+            await run.peer.add(f"r{number}", rank=number % 2)
+        await run.peer.start_wave(0, exclude=0)
+        await run.settle()
+
+    runs = [play(story, ranks=(0, 1), coordinator=True, chooser=Lifo()) for _ in range(2)]
+    assert runs[0].events == runs[1].events

@@ -1,0 +1,27 @@
+"""Events survive the way through a pipe."""
+
+import dataclasses
+import json
+import typing
+
+import pytest
+
+from mock_engines import events
+from mock_engines.event_json import event_from_json, event_to_json
+
+SAMPLES = {
+    "int": 3,
+    "str": "é\ud800'",
+    "bytes": b"\x01\x00",
+    "bool": True,
+    "str | None": None,
+    "int | None": 7,
+    "tuple[int, ...]": (1, 2),
+    "tuple[str, ...]": ("a", "b"),
+}
+
+
+@pytest.mark.parametrize("cls", typing.get_args(events.MockEvent), ids=lambda cls: cls.__name__)
+def test_every_event_survives_the_round_trip(cls):
+    event = cls(**{field.name: SAMPLES[field.type] for field in dataclasses.fields(cls)})
+    assert event_from_json(json.loads(json.dumps(event_to_json(event)))) == event

@@ -1,0 +1,94 @@
+"""Which part of a behaviour file concerns which engine; static checks of actions."""
+
+import pytest
+
+from mock_engines.behaviours.model import Action, EngineSpec
+from mock_engines.behaviours.registry import action_problems, behaviours, spec_problems
+from mock_engines.specs import check_ranks, script_for
+
+
+def make(**parts):
+    return EngineSpec.model_validate(parts)
+
+
+def opens(name):
+    return {"on": "add", "do": [{"open": name}]}
+
+
+SPECS = [
+    make(engine="all", rules=[opens("all")], join={"gate": "all"}, process=False),
+    make(engine=[1, 2], rules=[opens("list")], join={"gate": "list"}),
+    make(engine=1, rules=[opens("one")]),
+    make(engine=1, rules=[opens("one again")]),
+]
+
+
+def test_rules_of_specific_entries_come_first_and_all_are_kept():
+    script = script_for(1, SPECS)
+    assert [rule.do[0].open for rule in script.rules] == ["one", "one again", "list", "all"]
+    assert (script.join.gate, script.process) == ("list", False)
+
+
+def test_entry_for_all_concerns_an_engine_that_nobody_names():
+    script = script_for(7, SPECS)
+    assert [rule.do[0].open for rule in script.rules] == ["all"]
+    assert script.join.gate == "all"
+
+
+def test_engine_without_entry_joins_and_behaves_well():
+    script = script_for(0, [])
+    assert (script.rules, script.join.gate, script.process, script.vanishes) == (
+        (),
+        None,
+        None,
+        False,
+    )
+
+
+def test_script_with_a_vanishing_rule_says_so():
+    assert script_for(0, [make(rules=[{"on": "add", "do": [{"die": "vanish"}]}])]).vanishes
+
+
+@pytest.mark.parametrize(
+    ("ranks", "specs", "text"),
+    [
+        ([], [], "at least one engine"),
+        ([65535, 65536], [], "two-byte engine identity limit"),
+        ([-1], [], "rank -1"),
+        ([0, 1, 0], [], "rank 0 is given twice"),
+        ([4, 5], [make(engine=0)], r"engine 0, which does not take part \(ranks: 4, 5\)"),
+        ([4, 5], [make(engine=[4, 6])], "engine 6"),
+    ],
+)
+def test_impossible_ranks_are_refused_with_their_reason(ranks, specs, text):
+    with pytest.raises(ValueError, match=text):
+        check_ranks(ranks, specs)
+
+
+def test_highest_rank_is_accepted():
+    check_ranks([65534, 65535], [make(engine=65535), make(engine="all")])
+
+
+def test_every_key_of_an_action_has_exactly_one_behaviour():
+    assert sorted(behaviours()) == sorted(Action.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "text"),
+    [
+        ("add", {"reply": 1}, "'reply' is for utility, not for 'add'"),
+        ("utility", {"stream": {}}, "'stream' is for add, not for 'utility'"),
+        ("act", {"default": True}, "not for 'act'"),
+        ("act", {"raw": {"frames": ["zz"]}}, "neither hexadecimal"),
+    ],
+)
+def test_action_that_fits_no_message_is_a_problem(kind, action, text):
+    (problem,) = action_problems([Action.model_validate(action)], kind)
+    assert text in problem
+
+
+def test_spec_problem_names_entry_rule_and_action():
+    spec = make(rules=[opens("g"), {"on": "add", "do": [{"open": "g"}, {"fail": "x"}]}])
+    assert spec_problems([make(), spec]) == [
+        "entry 1, rule 1: do[1]: 'fail' is for utility, not for 'add'"
+    ]
