@@ -78,11 +78,11 @@ class InProcessRunner:
 
     def first_request(self, engine: Identity) -> None:
         """See ``Coordinator``. Raises ``ControlClosed`` when the runner is gone."""
+        if self._commands.closed:
+            raise ControlClosed
         request = self._state.notify_first_request(self._inner.ranks[engine])
         if request is None:
             return
-        if self._commands.closed:
-            raise ControlClosed
         self._commands.put((request, engine))
         self._inner.emit(FirstRequestQueued(request.target, request.wave))
 
@@ -197,11 +197,11 @@ class ExternalRunner:
 
     def first_request(self, engine: Identity) -> None:
         """See ``Coordinator``. Raises ``ControlClosed`` when the runner is gone."""
+        if self._commands.closed:
+            raise ControlClosed
         notice = self._view.notify_first_request(self._inner.ranks[engine])
         if notice is None:
             return
-        if self._commands.closed:
-            raise ControlClosed
         self._commands.put(notice)
         self._inner.emit(FirstRequestQueued(notice.exclude_engine_index, notice.wave))
 

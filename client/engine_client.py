@@ -305,9 +305,11 @@ class EngineClient(AdminMethods, Deployment):
         return tuple(name for tasks in sets for name in tasks.names())
 
     def __del__(self) -> None:
-        # Dropped without shutdown: nothing of ours may go on.
+        # Dropped without shutdown: nothing of ours may go on, and nobody may wait for ever.
         if getattr(self, "_closing", None) is not None or self._loop.is_closed():
             return
+        self._inner.fail(ClientClosedError())
+        self._abort_worker.close()
         for tasks in (self._worker_tasks, self._output_tasks, self._coordinator_tasks):
             tasks.cancel()
         self._inner.close_sockets()

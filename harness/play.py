@@ -27,6 +27,7 @@ from harness.trace.recorder import Recorder
 from harness.worlds import World
 from mock_engines.cluster import Cluster
 from mock_engines.gates import Gates
+from mock_engines.process import ProcessFactory
 
 FrontendFactory = Callable[["Setting"], Frontend]
 
@@ -140,6 +141,7 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
         gates=gates,
         observer=trace.emit,
         real_peer=spec.black_box,
+        process_factory=None if world.virtual else ProcessFactory(),
     )
     return Driver(
         scenario=scenario,

@@ -89,7 +89,7 @@ class Endpoint:
         return self._activity.busy
 
     async def joined(self) -> None:
-        """Return once startup is over. Raises what startup raised."""
+        """Return once startup is over, be it by death. Raises what startup raised."""
         await self._joined.wait()
         if self._failure is not None:
             raise self._failure
@@ -136,6 +136,7 @@ class Endpoint:
         if not self._alive:
             return
         self._alive = False
+        self._joined.set()
         self.setup.observer(events.EngineDied(self.setup.rank, how))
         if how == "sentinel":
             await self.out.sentinel()
@@ -167,6 +168,7 @@ class Endpoint:
     async def stop(self) -> None:
         """End it and release everything. Idempotent."""
         self._alive = False
+        self._joined.set()
         tasks = tuple(self._tasks)
         self._disconnect()
         await aio.ended(tasks)

@@ -64,7 +64,7 @@ def read_logprobs(
         reason = f"token_ranks length {ranks.shape[0]} does not match row count {rows}"
         raise refuse_ext(where, reason)
     if rows and not columns:
-        # Up to 0.26 the client neither fails nor answers then; the refusal is right for all.
+        # Up to 0.26 this ends the real client's process; a refusal is right for all.
         raise refuse_ext(where, f"zero-column logprobs payload with {rows} rows")
     _expect_range(ids, places[0], 0)
     _expect_range(ranks, places[2], profile.logprobs_rank_min)

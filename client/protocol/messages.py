@@ -16,7 +16,6 @@ from typing import Any
 from client.protocol.ids import CallId, Identity, RequestId, Wave
 
 
-
 class RequestType(enum.Enum):
     """First frame of everything that reaches an engine after startup."""
 

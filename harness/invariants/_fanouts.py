@@ -141,7 +141,6 @@ class FanOutBook:
 
     def __init__(self, context: RunContext) -> None:
         self._width = max(len(context.ranks), 1)
-        self._white = "see.client-events" in context.capabilities
         self._by_block: dict[int, FanOut] = {}
         self._last: FanOut | None = None
         self.fans: dict[str, FanOut] = {}
@@ -209,7 +208,7 @@ class FanOutBook:
         if event.call_id in self.foreign:
             return
         fan = self.by_call.get(event.call_id)
-        if fan is None and not self._white:
+        if fan is None:
             block = (event.call_id - 1) // self._width
             fan = self._by_block.get(block)
             if fan is None or event.method not in fan.wire_methods:

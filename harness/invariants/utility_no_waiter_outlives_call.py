@@ -126,14 +126,15 @@ class NoWaiterOutlivesCall(RunInvariant):
         if not self._late or self.ended is None:
             return
         self.exercised += len(self._late)
-        numbered = "" not in self._reported
-        for fan, call_id, record in self._late:
-            missing = self._reported[str(call_id)] == 0 if numbered else False
-            if missing or self._lines < len(self._late):
-                self.violate(
-                    f"a late reply to {fan.event.method} ({fan.op}) was swallowed by a waiter",
-                    expected=f"a warning about the unexpected reply to call id {call_id}",
-                    seen=f"{self._lines} such warnings for {len(self._late)} late replies",
-                    witness=(record,) if fan.ended is None else (fan.ended, record),
-                )
-                return
+        missing = self._late
+        if "" not in self._reported:  # the warnings name their call ids
+            missing = [late for late in self._late if not self._reported[str(late[1])]]
+        elif self._lines >= len(self._late):
+            return
+        for fan, call_id, record in missing[:1]:
+            self.violate(
+                f"a late reply to {fan.event.method} ({fan.op}) was swallowed by a waiter",
+                expected=f"a warning about the unexpected reply to call id {call_id}",
+                seen=f"{self._lines} such warnings for {len(self._late)} late replies",
+                witness=(record,) if fan.ended is None else (fan.ended, record),
+            )

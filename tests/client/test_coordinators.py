@@ -173,6 +173,23 @@ def test_engine_whose_identity_is_no_rank_cannot_be_named_in_a_wake_up(make_worl
     make_world(release="0.24.0", coordinator="in-process").run(story)
 
 
+@pytest.mark.parametrize("coordinator", ["in-process", "external"])
+def test_call_finds_the_coordinators_task_gone(make_world, make_request, coordinator):
+    async def story(world):
+        client = await world.connect()
+        client._coordinator._commands.close()
+        with pytest.raises(errors.ControlClosed, match="control channel closed"):
+            await client.call(make_request("a"))
+        await world.settled()
+        assert client.in_flight() == ()
+        assert [engine.adds() for engine in world.engines] == [[], []]
+        await client.shutdown()
+        if coordinator == "external":
+            await world.process.stop()
+
+    make_world(release="0.32.0", coordinator=coordinator).run(story)
+
+
 # --- external -------------------------------------------------------------------------------
 
 

@@ -168,6 +168,23 @@ def test_nothing_keeps_the_client_alive_after_its_last_call(make_world, make_req
     make_world(coordinator="in-process", release="0.32.0").run(story)
 
 
+def test_client_dropped_without_shutdown_ends_those_who_still_read(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        stream = await client.call(make_request("a"))
+        reader = world.spawn(read(stream))
+        await world.settled()
+        inner = client._inner
+        del client
+        with pytest.raises(errors.ClientClosed):
+            await reader
+        stream.close()
+        await world.settled()
+        assert inner.sockets == []
+
+    make_world().run(story)
+
+
 def test_rank_that_returns_with_its_identity_is_used_again(make_world, make_request):
     async def story(world):
         client = await world.connect()

@@ -12,7 +12,7 @@ from client.protocol.profiles import RELEASES, profile_for
 
 # Where we differ on purpose: the binary's verdict, and ours.
 DEVIATIONS = {
-    # The binary's output task stops without an error and without an answer; nobody can want that.
+    # Up to 0.26 the binary's process ends in a panic; nobody can want that.
     "lp zero cols": ("T", "X"),
     # A map key that is an array cannot be a key in Python. No engine sends one.
     "ut val listkey": (".", "D"),

@@ -75,6 +75,7 @@ def test_stream_pauses_at_a_gate_with_exactly_that_many_tokens_gone(play, pause_
         await run.peer.add("a")
         await run.settle()
         seen.append((len(run.peer.rows()), sum(len(row[1]) for row in run.peer.rows())))
+        assert [row[2] for row in run.peer.rows()] == [None] * before
         await run.cluster.idle()
         run.gates.open("g")
         await run.cluster.idle()
@@ -185,6 +186,7 @@ def test_output_row_for_the_request_that_matched_and_for_any_other(play):
         ("ghost", (8,), None),
         ("ghost", (8,), None),
     ]
+    assert run.cluster.state(0)["requests"] == []
 
 
 def test_output_row_can_carry_another_engine_index(play):

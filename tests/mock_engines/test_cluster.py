@@ -209,6 +209,17 @@ def test_engine_returns_with_its_identity_and_an_empty_state(play, how):
     assert run.peer.rows("b")[-1][2] == "length"
 
 
+def test_engine_that_dies_while_it_joins_is_not_waited_for(play):
+    async def story(run):
+        await run.settle()
+        await run.cluster.kill(0, "close")
+        await run.cluster.joined()
+        assert not run.cluster.has_joined(0)
+
+    run = play(story, coordinator=True, join=False)
+    assert run.seen(events.EngineJoined) == []
+
+
 def test_rules_go_on_counting_after_a_return(play):
     async def story(run):
         for _ in range(2):

@@ -98,9 +98,7 @@ def unexercised(verdict: Verdict) -> bool:
 def call(op: str, *, rank: int | None = None, **fields: Any) -> CallStarted:
     """A caller begins."""
     text = fields.get("text", ())
-    return CallStarted(
-        op, fields.get("external", op), rank, text, fields.get("surface", "native")
-    )
+    return CallStarted(op, fields.get("external", op), rank, text, fields.get("surface", "native"))
 
 
 def piece(op: str, *tokens: int, finish: str | None = None) -> CallOutput:

@@ -91,6 +91,8 @@ def _expect(
     utilities: dict[str, UtilityStep],
     release: str,
 ) -> Iterator[str]:
+    if expect.error == "DuplicateRequestId":
+        yield "the frontend makes every id unique, so a duplicate cannot reach its client"
     asked = expect.model_fields_set
     utility = utilities.get(expect.op or "")
     wants_value = "value" in asked and expect.value is not None

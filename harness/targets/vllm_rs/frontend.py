@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from client.aio import DeadlineExceeded, resolve, with_deadline
+from client.events import HealthFailed
 from client.protocol.ids import FENCE_METHOD
 from client.protocol.profiles import Profile
 from harness.scenario.model import CallStep, Topology, UtilityStep
@@ -86,6 +87,7 @@ class VllmRsFrontend:
         self._binary = binary
         self._release = profile.release
         self._topology = topology
+        self._emit = emit
         self._log_level = log_level
         self._shutdown_timeout_s = shutdown_timeout_s
         self._process = FrontendProcess(emit, self._on_line)
@@ -196,8 +198,14 @@ class VllmRsFrontend:
                     self._lease.release()
 
     def _on_line(self, line: LogLine) -> None:
-        if line.pattern in _FATAL_LINES and self._fatal is None:
-            self._fatal = field(line, "error") or line.text
+        """Turn the log's word of a fatal error into the event that says the same."""
+        if line.pattern not in _FATAL_LINES:
+            return
+        message = field(line, "error") or line.text
+        first = self._fatal is None
+        self._emit(HealthFailed(classify(message) or "unknown", message, first))
+        if first:
+            self._fatal = message
             for waiter in self._fatal_seen:
                 resolve(waiter)
 
@@ -295,15 +303,18 @@ class VllmRsFrontend:
         return None
 
     async def server_info(self) -> Mapping[str, Any]:
-        """Sizes as ``/get_world_size`` shows them, and the version (≥ 0.24)."""
+        """Sizes as ``/get_world_size`` shows them, and the version (≥ 0.24).
+
+        The data-parallel size has no route of its own: it is the quotient of the two.
+        """
         api = self._api()
         across = _number(await api.probe("/get_world_size"), "world_size")
         alone = _number(await api.probe("/get_world_size?include_dp=false"), "world_size")
         version = (await api.probe("/version")).json()
         return {
-            "world_size": alone,
-            "world_size_across_dp": across,
             "data_parallel_size": across // alone if across and alone else None,
+            "world_size": across,
+            "world_size_without_dp": alone,
             "vllm_version": version.get("version") if isinstance(version, dict) else None,
         }
 

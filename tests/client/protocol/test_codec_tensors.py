@@ -126,6 +126,19 @@ def test_sampling_mask_is_checked_since_0_31(release):
             codec.decode_outputs(frames)
 
 
+@pytest.mark.parametrize("offsets", [(), (0,), (1, 2), (0, 1), (0, 3), (0, 2, 1, 2), (0, -1, 2)])
+def test_sampling_mask_whose_offsets_do_not_fit_is_refused(newest, offsets):
+    with pytest.raises(ExtValueDecodeError, match="no offsets into 2 token ids"):
+        newest.decode_outputs(encoded(newest, new_sampling_mask=(int32(1, 2), int32(*offsets))))
+
+
+@pytest.mark.parametrize("length", [0, 3, 5, 8])
+def test_tensor_of_another_length_than_its_shape_is_refused(codec, length):
+    ids = Tensor("<i4", (1, 1), bytes(length))
+    with pytest.raises(ExtValueDecodeError, match=f"mismatch: expected 4, got {length}"):
+        codec.decode_outputs(encoded(codec, new_logprobs=(ids, SCORES, RANKS)))
+
+
 @pytest.mark.parametrize(
     "mask", [(int32(1, 2),), (int32(1, 2), None), (int32(1, 2), int32(0, 1, 2), None)]
 )

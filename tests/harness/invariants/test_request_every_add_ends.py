@@ -1,0 +1,79 @@
+"""request.every-add-ends, on hand-written traces."""
+
+from client.events import HealthFailed
+from harness.invariants.request_every_add_ends import EveryAddEnds
+from harness.trace.events import Healed, RunEnded, StepBegan
+from mock_engines.events import EngineDied, FinishedOnlySent
+from tests.support.traces import (
+    END,
+    abort,
+    add,
+    call,
+    cancelled,
+    done,
+    failed,
+    held,
+    judge,
+    leave,
+    out,
+    unexercised,
+    violated,
+)
+
+CLS = EveryAddEnds
+BEGUN = (call("a"), add(0, "a"))
+LEFT = (leave("a"), cancelled("a"))
+
+
+def test_a_request_that_the_engine_finishes_holds():
+    assert held(judge(CLS, *BEGUN, out(0, "a", 1, finish="length"), done("a"), *END))
+    assert held(judge(CLS, *BEGUN, FinishedOnlySent(0, ("a",)), failed("a"), *END))
+
+
+def test_a_request_that_is_aborted_after_its_caller_left_holds():
+    assert held(judge(CLS, *BEGUN, *LEFT, abort(0, "a"), *END, black=True))
+
+
+def test_a_request_whose_caller_left_without_abort_is_violated_black_box():
+    verdict = judge(CLS, *BEGUN, *LEFT, *END, black=True)
+    assert violated(verdict, 1, 2, 5)
+    assert verdict.seen == "neither by the final fence"
+
+
+def test_a_request_whose_call_failed_without_abort_is_violated():
+    assert violated(judge(CLS, *BEGUN, failed("a"), *END), 1, 2, 4)
+
+
+def test_a_request_with_a_suffixed_id_belongs_to_its_call():
+    trace = (call("a", external="cmpl-a"), add(0, "cmpl-a-0123abcd", external="cmpl-a"))
+    assert violated(judge(CLS, *trace, *LEFT, *END, black=True), 1, 2, 5)
+
+
+def test_an_abort_behind_a_received_finish_is_violated():
+    trace = (*BEGUN, out(0, "a", 1, finish="length"), done("a"), abort(0, "a"), *END)
+    assert violated(judge(CLS, *trace), 1, 2, 4)
+
+
+def test_an_abort_that_crosses_the_finish_of_a_caller_that_left_holds():
+    trace = (*BEGUN, out(0, "a", 1, finish="length"), *LEFT, abort(0, "a"), *END)
+    assert held(judge(CLS, *trace))
+
+
+def test_a_dead_engine_or_a_failed_or_closed_frontend_needs_no_abort():
+    assert held(judge(CLS, *BEGUN, EngineDied(0, "vanish"), *LEFT, *END))
+    assert unexercised(judge(CLS, *BEGUN, HealthFailed("Decode", "", True), failed("a"), *END))
+    assert unexercised(judge(CLS, *BEGUN, StepBegan(0, "shutdown"), failed("a"), *END))
+
+
+def test_what_stopping_the_frontend_cancels_is_not_judged():
+    assert unexercised(judge(CLS, *BEGUN, *END, cancelled("a")))
+
+
+def test_without_a_final_fence_an_abort_may_be_under_way():
+    verdict = judge(CLS, *BEGUN, *LEFT, Healed(), RunEnded(()))
+    assert verdict.verdict == "not_judged"
+    assert "no final fence" in verdict.reason
+
+
+def test_no_request_is_not_judged():
+    assert unexercised(judge(CLS, *END))

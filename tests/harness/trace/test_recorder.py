@@ -1,0 +1,89 @@
+"""The recorder: numbers, times, digest, listeners."""
+
+from packaging.version import Version
+
+from harness.invariants.base import Judge, RunContext
+from harness.invariants.wave_never_rewinds import WaveNeverRewinds
+from harness.scenario.model import EventMatch
+from harness.trace.events import Record
+from harness.trace.recorder import Recorder
+from tests.support.traces import WHITE, add, call, out, scenario, wave
+
+
+def recorder(*, keep: bool = True) -> Recorder:
+    return Recorder(clock=lambda: 0.25, keep=keep)
+
+
+def test_events_are_numbered_and_timed_in_microseconds():
+    trace = recorder()
+    first, second = trace.emit(add(0, "a")), trace.emit(wave(0, 1))
+    assert trace.records == [first, second]
+    assert second == Record(1, 250_000, wave(0, 1))
+    assert trace.count == 2
+
+
+def test_equal_sequences_have_equal_digests_whatever_the_time():
+    one, two = recorder(), Recorder(clock=lambda: 9.0, keep=False)
+    for trace in (one, two):
+        trace.emit(add(0, "a"))
+        trace.emit(wave(0, 1))
+    assert one.digest == two.digest != 0
+    assert two.records == []
+
+
+def test_another_order_or_value_has_another_digest():
+    digests = set()
+    for events in ([add(0, "a"), wave(0, 1)], [wave(0, 1), add(0, "a")], [add(1, "a")]):
+        trace = recorder()
+        for event in events:
+            trace.emit(event)
+        digests.add(trace.digest)
+    assert len(digests) == 3
+
+
+def test_the_digest_of_a_trace_never_changes():
+    trace = recorder()
+    trace.emit(add(0, "a"))
+    assert f"{trace.digest:08x}" == "aecfd6ff"
+
+
+def test_the_judge_sees_each_record_before_those_who_wait():
+    context = RunContext(scenario(), Version("0.33.0"), WHITE, (0, 1))
+    judge = Judge([WaveNeverRewinds], context)
+    trace = Recorder(judge, clock=lambda: 0.0)
+    trace.emit(wave(0, 2))
+    trace.emit(wave(0, 1))
+    assert judge.verdicts()[0].witness == (0, 1)
+
+
+def test_a_subscriber_hears_later_events_until_it_leaves():
+    trace, heard = recorder(), []
+    trace.emit(add(0, "a"))
+    leave = trace.subscribe(heard.append)
+    second = trace.emit(wave(0, 1))
+    leave()
+    leave()
+    trace.emit(wave(0, 2))
+    assert heard == [second]
+
+
+def test_a_subscriber_may_leave_while_it_is_told():
+    trace, heard = recorder(), []
+
+    def once(record: Record) -> None:
+        heard.append(record.seq)
+        leave()
+
+    leave = trace.subscribe(once)
+    trace.subscribe(lambda record: heard.append(-record.seq))
+    trace.emit(add(0, "a"))
+    trace.emit(add(0, "b"))
+    assert heard == [0, 0, -1]
+
+
+def test_matching_uses_the_calls_of_the_trace():
+    trace = recorder()
+    trace.emit(call("one", external="x"))
+    sent = trace.emit(out(0, "x-0123abcd", 1))
+    trace.emit(out(0, "y", 1))
+    assert trace.matching(EventMatch(event="output", request="one")) == [sent]
