@@ -9,7 +9,7 @@ from pathlib import Path
 from client.protocol.profiles import profile_for
 from harness.failure import FailureFile, FailureFileError, read_failure
 from harness.play import play, schedule_digest
-from harness.runner import Attempt, cached_target, make_spec
+from harness.runner import Attempt, cached_target, expectation_name, make_spec
 from harness.scenario.loader import LoadedScenario, parse
 from harness.tape import Replayer, Tape, TapeDivergence, TapeFormatError
 from harness.targets.target import Target
@@ -101,7 +101,7 @@ def _outcome(failure: FailureFile, attempt: Attempt, *, same: bool | None) -> Re
         (
             e
             for e in attempt.expectations
-            if f"expectation at step {e.step}" == failure.violated and e.status == VIOLATED
+            if expectation_name(e.step) == failure.violated and e.status == VIOLATED
         ),
         None,
     )

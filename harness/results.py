@@ -59,8 +59,7 @@ class ScenarioResult:
         duration_s: wall-clock seconds.
         failure_file: what ``wavecheck replay`` takes, or ``None``.
         witness_lines: the witness events of the first violation as text, not part of the JSON.
-        reason: why nothing was judged although nothing failed, or ``None``. The JSON shows it
-            as ``error``, which is what a reader of a result that was not judged looks for.
+        reason: why nothing was judged although nothing failed, or ``None``.
     """
 
     scenario: str
@@ -71,7 +70,6 @@ class ScenarioResult:
     status: str
     known: tuple[str, ...] = ()
     error: str | None = None
-    reason: str | None = None
     expectations: tuple[ExpectationResult, ...] = ()
     verdicts: tuple[VerdictResult, ...] = ()
     schedules: int = 0
@@ -81,4 +79,5 @@ class ScenarioResult:
     digest: str | None = None
     duration_s: float = 0.0
     failure_file: str | None = None
+    reason: str | None = None
     witness_lines: tuple[str, ...] = field(default=())

@@ -34,13 +34,13 @@ from harness.verdict import (
     VIOLATED,
     merge_all,
     merge_expectations,
+    most_telling,
     predicted,
     status_of,
 )
 
 MISS_ACCEPTED = 0.001
 """A race scenario runs until a miss is less likely than this."""
-WITNESS_LINES_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,8 @@ class Attempt:
 
     def event_lines(self, numbers: tuple[int, ...]) -> tuple[str, ...]:
         """Witness events as text, in order."""
-        chosen = sorted(set(numbers))[:WITNESS_LINES_MAX]
         records = self.played.records
-        return tuple(render(records[n]) for n in chosen if n < len(records))
+        return tuple(render(records[n]) for n in sorted(set(numbers)) if n < len(records))
 
 
 class Again(Replayer):
@@ -112,6 +111,11 @@ class Again(Replayer):
 def cached_target(kind: str, frontend: str | None, profile: str | None) -> Target:
     """Open a target once in each process."""
     return open_target(kind, frontend, profile)
+
+
+def expectation_name(step: int) -> str:
+    """What a failed expectation is called in a failure file."""
+    return f"expectation at step {step}"
 
 
 def choose_profile(target: Target, scenario: Scenario, asked: str | None) -> Profile | None:
@@ -256,17 +260,16 @@ class Campaign:
         return recorder.tape
 
     def _with_failure(self, result: ScenarioResult, failed: Attempt) -> ScenarioResult:
-        broken = next((v for v in failed.verdicts if v.verdict == VIOLATED), None)
-        broken = next(
-            (v for v in failed.verdicts if v.verdict == VIOLATED and v.level == "must"), broken
-        )
-        step = next((r for r in failed.played.story.results if r.outcome.status == VIOLATED), None)
-        if broken is not None:
-            name, witness = broken.invariant, broken.witness
-        elif step is not None:
-            name, witness = f"expectation at step {step.step}", step.outcome.witness
+        """Write the failure file of the most telling violation; keep all witnesses as text."""
+        preferred = list(self._loaded.scenario.invariants)
+        if self._options.mutant is not None:
+            preferred.insert(0, find_mutant(self._options.mutant).killed_by)
+        broken = most_telling(failed.verdicts, preferred)
+        steps = [r for r in failed.played.story.results if r.outcome.status == VIOLATED]
+        if broken and broken[0].level == "must":
+            name, witness = broken[0].invariant, broken[0].witness
         else:
-            return result
+            name, witness = expectation_name(steps[0].step), steps[0].outcome.witness
         path = write_failure(
             FailureFile.of(
                 loaded=self._loaded,
@@ -280,8 +283,10 @@ class Campaign:
             ),
             self._options.out,
         )
+        shown = [n for verdict in broken for n in verdict.witness]
+        shown += [n for step in steps for n in step.outcome.witness]
         return replace(
-            result, failure_file=str(path), witness_lines=failed.event_lines(witness)
+            result, failure_file=str(path), witness_lines=failed.event_lines(tuple(shown))
         )
 
 

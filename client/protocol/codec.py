@@ -69,9 +69,9 @@ class Codec:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self._packer = BodyPacker(inline_below=INLINE_BELOW_BYTES)
-        # Before 0.27 the client inlined every tensor of ADD.
+        # Before 0.27 the client inlined every tensor that it sent.
         inline_below = INLINE_BELOW_BYTES if profile.outbound_aux_frames else None
-        self._add_packer = BodyPacker(inline_below=inline_below)
+        self._client_packer = BodyPacker(inline_below=inline_below)
 
     # Frontend → engine.
 
@@ -81,7 +81,7 @@ class Codec:
         Raises:
             EncodeError: a field is set that the release has not, or has no msgpack form.
         """
-        return codec_requests.encode_add(self._add_packer, self.profile, request, aux)
+        return codec_requests.encode_add(self._client_packer, self.profile, request, aux)
 
     def encode_abort(self, request_ids: Sequence[RequestId]) -> list[bytes]:
         """Encode ABORT as ``[type, body]``."""
@@ -93,7 +93,7 @@ class Codec:
         Raises:
             EncodeError: an argument has no msgpack form.
         """
-        return codec_requests.encode_utility(self._packer, call)
+        return codec_requests.encode_utility(self._client_packer, call)
 
     def encode_start_wave(self, message: StartDpWave) -> list[bytes]:
         """Encode START_DP_WAVE as ``[type, body]``, for the coordinator socket."""

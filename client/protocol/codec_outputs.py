@@ -41,6 +41,7 @@ from client.protocol.messages import (
 )
 from client.protocol.profiles import Profile
 
+_WHOLE = Where(MESSAGE, MESSAGE)
 _ENVELOPE = {
     name: Where(MESSAGE, f"EngineCoreOutputs.{name}") for name in EngineCoreOutputs.__slots__
 }
@@ -116,7 +117,7 @@ def decode_outputs(profile: Profile, frames: Sequence[bytes]) -> EngineCoreOutpu
     if not frames:
         raise DecodeError(MESSAGE, "frames", "missing output frame")
     body = unpack(frames[0], MESSAGE, trailing=True)
-    row = read_row(body, Where(MESSAGE, MESSAGE), 0, profile.outputs_fields_max)
+    row = read_row(body, _WHOLE, 0, profile.outputs_fields_max)
     row = row + [0, [], None, 0.0, None, None, None, None, None][len(row) :]
     where = _ENVELOPE
     stats, utility, finished = row[2], row[4], row[5]

@@ -75,6 +75,9 @@ _READERS: dict[str, Reader] = {
     "session_id": optional(read_str),
     "kv_hints": optional(read_map),
 }
+_NAME = "EngineCoreRequest"
+_WHERE = {name: Where(_NAME, f"{_NAME}.{name}") for name in _READERS}
+_ROW = Where(_NAME, _NAME)
 _DEFAULTS = {f.name: f.default for f in fields(EngineCoreRequest)}
 
 
@@ -86,24 +89,23 @@ def encode_add(
     Raises:
         EncodeError: a field is set that the release has not, or a value has no msgpack form.
     """
-    name = "EngineCoreRequest"
     packer.begin(aux)
     for absent in tuple(_DEFAULTS)[profile.request_fields :]:
         if getattr(request, absent) != _DEFAULTS[absent]:
-            raise EncodeError(name, f"release {profile.release} has no field {absent}")
+            raise EncodeError(_NAME, f"release {profile.release} has no field {absent}")
     parts = [packer.array_header(profile.request_fields)]
     for field_name in profile.request_field_names:
         value = getattr(request, field_name)
         if field_name == "sampling_params" and value is not None:
             parts.append(packer.map_header(len(value)))
             for key, param in value.items():
-                parts.append(packer.pack(key, name))
+                parts.append(packer.pack(key, _NAME))
                 single = key not in _FLOAT64_PARAMS
-                parts.append(packer.pack(param, name, single_float=single))
+                parts.append(packer.pack(param, _NAME, single_float=single))
             continue
         if field_name == "arrival_time":
             value = float(value)
-        parts.append(packer.pack(value, name))
+        parts.append(packer.pack(value, _NAME))
     return [RequestType.ADD.value, b"".join(parts), *packer.aux]
 
 
@@ -151,17 +153,15 @@ def decode_engine_input(frames: Sequence[bytes]) -> EngineInput:
 
 
 def _decode_add(frames: Sequence[bytes]) -> Add:
-    name = "EngineCoreRequest"
-    row = read_row(unpack(frames[0], name), Where(name, name), REQUEST_REQUIRED, None)
+    row = read_row(unpack(frames[0], _NAME), _ROW, REQUEST_REQUIRED, None)
     values: dict[str, Any] = {}
-    for (field_name, read), raw in zip(_READERS.items(), row, strict=False):
-        values[field_name] = read(raw, Where(name, f"{name}.{field_name}"))
-    if values.get("prompt_embeds") is not None:
-        where = Where(name, f"{name}.prompt_embeds")
-        values["prompt_embeds"] = read_tensor(values["prompt_embeds"], where, frames)
-    if values["mm_features"] is not None:
-        where = Where(name, f"{name}.mm_features")
-        values["mm_features"] = resolve_nested(values["mm_features"], where, frames)
+    for (name, read), raw in zip(_READERS.items(), row, strict=False):
+        values[name] = read(raw, _WHERE[name])
+    embeds, features = values.get("prompt_embeds"), values["mm_features"]
+    if embeds is not None:
+        values["prompt_embeds"] = read_tensor(embeds, _WHERE["prompt_embeds"], frames)
+    if features is not None:
+        values["mm_features"] = resolve_nested(features, _WHERE["mm_features"], frames)
     return Add(request=EngineCoreRequest(**values), aux=tuple([bytes(f) for f in frames[1:]]))
 
 

@@ -221,7 +221,6 @@ class ZmqSocket:
         try:
             await future
         except asyncio.CancelledError:
-            future.cancel()
             if future.done() and not future.cancelled():
                 future.exception()  # closed and cancelled at once: the error was seen
             raise

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from client.events import AbortFailed
 from harness.invariants._adds import Episode
 from harness.invariants._requests import REQUESTS, RequestInvariant
-from harness.invariants.base import Kind
+from harness.invariants._run import event_types
+from harness.invariants.base import Kind, RunContext
 from harness.trace.events import Record
 from mock_engines.events import AbortSeen
 
@@ -20,17 +22,24 @@ class EveryAddEnds(RequestInvariant):
     Source: vllm#52671 (cancelled inside call), #9428, #32442 (disconnects); protocol page,
         sections 6.2, 8.2 and 22 (4), (5).
     Limits: Judged behind the final fence. A request that its engine never ends while the caller
-        waits is the engine's doing. A frontend that failed or is shut down aborts nothing.
+        waits is the engine's doing. A frontend that failed or is shut down aborts nothing, and an
+        ABORT that could not be sent is none of its duty.
     """
 
     id = "request.every-add-ends"
     kind = Kind.EVENTUALLY
     needs = frozenset({"see.wire", "see.results"})
-    handles = REQUESTS
+    handles = event_types(REQUESTS, (AbortFailed,))
+
+    def __init__(self, context: RunContext) -> None:
+        super().__init__(context)
+        self._unsendable: set[tuple[int, str]] = set()
 
     def see(self, record: Record) -> None:
         """Look at aborts behind a received finish."""
         event = record.event
+        if isinstance(event, AbortFailed):
+            self._unsendable.update((event.engine, name) for name in event.request_ids)
         if not isinstance(event, AbortSeen):
             return
         for request_id in event.request_ids:
@@ -57,6 +66,8 @@ class EveryAddEnds(RequestInvariant):
                 continue
             calls = self.calls_of(episode)
             if not calls or any(call.gone is None for call in calls):
+                continue
+            if (episode.engine, episode.event.request_id) in self._unsendable:
                 continue
             if self.state.sound:
                 self.exercised += 1

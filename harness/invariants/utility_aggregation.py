@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from client.protocol.profiles import UnknownReleaseError, profile_for
+from client.protocol.profiles import profile_for
 from harness.invariants._fanouts import FanOut, FanOutBook, engine_order, parse
 from harness.invariants._run import STATE, RunInvariant, event_types
 from harness.invariants.base import RunContext
@@ -19,9 +19,9 @@ _VALUE_TYPES: dict[str, type] = {"get_weight_version": str}
 class Aggregation(RunInvariant):
     """The one result of a fan-out follows from all replies.
 
-    Statement: Whenever a utility call that aggregates ends: if an engine failed, the call
-        failed; a consensus method gives the common value, or ``InconsistentUtilityResults`` if
-        the engines differ; an AND method is true exactly if every engine said true.
+    Statement: Whenever a utility call ends: if an engine failed, the call failed; a consensus
+        method gives the common value, or ``InconsistentUtilityResults`` if the engines differ;
+        an AND method is true exactly if every engine said true.
     Reason: The answer of one engine, told as the answer of all, hides that the group is split:
         half asleep, or half without an adapter.
     Source: vllm#43429 (releases up to 0.22.1 take the first engine's value); protocol page,
@@ -40,10 +40,7 @@ class Aggregation(RunInvariant):
         self.fans = FanOutBook(context)
         self.books.append(self.fans)
         self._order = engine_order(context)
-        try:
-            profile = profile_for(str(context.release))
-        except UnknownReleaseError:
-            profile = profile_for("0.33.0")
+        profile = profile_for(str(context.release))
         self._consensus = profile.consensus_methods
         self._all_true = profile.and_methods
 
@@ -55,7 +52,7 @@ class Aggregation(RunInvariant):
         fan = self.fans.fans.get(event.op)
         if fan is None or fan.ended is not record or fan.ambiguous or not fan.settled_by_frontend:
             return
-        if not self.state.sound or len(fan.calls) < 2 or not self._aggregates(fan):
+        if not self.state.sound or len(fan.calls) < 2:
             return
         if event.outcome == "finished" and (failed := self._failed(fan)):
             self.exercised += 1
@@ -72,9 +69,6 @@ class Aggregation(RunInvariant):
     @staticmethod
     def _rule(fan: FanOut, methods: frozenset[str]) -> bool:
         return fan.event.via == "method" and any(name in methods for name in fan.wire_methods)
-
-    def _aggregates(self, fan: FanOut) -> bool:
-        return fan.event.via in {"method", "consensus"}
 
     def _failed(self, fan: FanOut) -> list[int]:
         replies = ((engine, fan.first_reply(engine)) for engine in self._order)

@@ -39,8 +39,6 @@ def result_object(result: ScenarioResult) -> dict[str, Any]:
     """One result; what is only for text output is left out."""
     found = asdict(result)
     del found["witness_lines"]
-    del found["reason"]
-    found["error"] = result.error or result.reason
     found["duration_s"] = round(result.duration_s, 6)
     return found
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.scenario.model import CallStep, Expect, Scenario, Step, UtilityStep
+from client import events as client_events
+from harness.scenario.model import CallStep, EventMatch, Expect, Scenario, Step, UtilityStep
+from harness.trace.events import LogLine
+from harness.trace.kinds import class_of
 from mock_engines.behaviours.model import Action
 
 
@@ -51,8 +54,18 @@ def _of_step(step: Step) -> Iterator[str]:
         if step.engine.rejoin:
             yield "fault.engine-rejoin"
         yield from _of_actions(step.engine.do)
+    if step.wait is not None:
+        yield from _of_wait(step.wait)
     if step.expect is not None:
         yield from _of_expect(step.expect)
+
+
+def _of_wait(match: EventMatch) -> Iterator[str]:
+    """A step that waits for an event which the target never shows would wait for ever."""
+    if class_of(match.event).__module__ == client_events.__name__:
+        yield "see.client-events"
+    elif class_of(match.event) is LogLine:
+        yield "see.log"
 
 
 def _of_call(call: CallStep) -> Iterator[str]:
@@ -86,16 +99,16 @@ def _of_actions(actions: list[Action]) -> Iterator[str]:
 
 def _of_expect(expect: Expect) -> Iterator[str]:
     given = expect.model_fields_set
-    if given & {"pending_utility_calls", "in_flight"}:
-        yield "see.registries"
-    if given & {"coordinator_wave", "coordinator_running"}:
-        yield "see.coordinator"
+    # Registries, coordinator state and the sticky error itself are judged where they can be
+    # seen; elsewhere that one expectation is not judged, and the rest of the scenario is.
     if "server_info" in given:
         yield "op.server-info"
     if "connect" in given:
         yield "op.connect-error"
     if given & {"healthy", "health_error"}:
         yield "see.health"
-    # The error itself is judged where it can be seen; `healthy` serves the other targets.
+    for match in [expect.count, *(expect.order or [])]:
+        if match is not None:
+            yield from _of_wait(match)
     if expect.kv_transfer_params is not None:
         yield "op.kv-transfer"

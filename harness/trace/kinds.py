@@ -67,6 +67,7 @@ KIND_OF: dict[type, tuple[str, str]] = {
     client.RequestRegistered: ("request-registered", "a request entered the registry"),
     client.RequestReleased: ("request-released", "a request left the registry"),
     client.OutputDropped: ("dropped-output", "the client dropped an output"),
+    client.AbortFailed: ("abort-failed", "the client could not send an ABORT"),
     client.UtilityRegistered: ("utility-registered", "a waiter of a utility call was registered"),
     client.UtilitySettled: ("utility-settled", "one engine's outcome of a utility call is known"),
     client.UtilityReleased: ("utility-released", "a waiter was removed without a reply"),

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from client import errors
-from client.events import OutputDropped, RequestRegistered, RequestReleased
+from client.events import AbortFailed, OutputDropped, RequestRegistered, RequestReleased
+from client.guards import AdmissionGuard
 from client.protocol.messages import EngineCoreOutput, EngineCoreOutputs, FinishReason, Tensor
 from harness.faults import LinkFault
 
@@ -342,3 +343,118 @@ def test_call_cancelled_before_it_began_changes_nothing(make_world, make_request
         await client.shutdown()
 
     make_world().run(story)
+
+
+def test_abort_of_an_add_that_then_fails_frees_its_id(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        world.faults.add(LinkFault(0, "add", hold="gate"))
+        call = world.spawn(client.call(make_request("a", rank=0)))
+        await world.settled()
+        await client.abort(["a"])
+        world.engines[0].dealer.close()
+        await world.settled()
+        world.open("gate")
+        with pytest.raises(errors.Transport):
+            await call
+        stream = await client.call(make_request("a", rank=1))
+        await world.settled()
+        assert world.engines[1].adds() == ["a"]
+        stream.close()
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+def test_abort_held_for_one_engine_does_not_hold_up_the_others(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        world.faults.add(LinkFault(0, "abort", hold="gate"))
+        streams = [await client.call(make_request(f"{rank}", rank=rank)) for rank in (0, 1)]
+        for stream in streams:
+            stream.close()
+        draining = world.spawn(client.drained())
+        await world.settled()
+        assert [engine.aborts() for engine in world.engines] == [[], [("1",)]]
+        assert not draining.done()
+        world.open("gate")
+        await draining
+        await world.settled()
+        assert [engine.aborts() for engine in world.engines] == [[("0",)], [("1",)]]
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+def test_abort_that_meets_a_failure_on_its_way_sends_nothing(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        stream = await client.call(make_request("a", rank=0))
+        aborting = world.spawn(client.abort(["a"]))
+
+        async def fail():
+            client._inner.fail(errors.EngineCoreDead())
+
+        world.spawn(fail())  # before the worker takes the abort
+        with pytest.raises(errors.EngineCoreDead):
+            await aborting
+        await world.settled()
+        assert world.engines[0].aborts() == []
+        stream.close()
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+def test_abort_of_an_engine_that_is_gone_is_told_and_raised(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        streams = [await client.call(make_request(name, rank=0)) for name in "ab"]
+        world.engines[0].dealer.close()
+        await world.settled()
+        with pytest.raises(errors.Transport):
+            await client.abort(["a"])
+        streams[1].close()
+        await client.drained()
+        assert client.in_flight() == ()
+        assert client.is_healthy
+        await client.shutdown()
+
+    world = make_world()
+    world.run(story)
+    assert world.told(AbortFailed) == [
+        AbortFailed(0, ("a",), "Transport"),
+        AbortFailed(0, ("b",), "Transport"),
+    ]
+
+
+def test_shutdown_before_the_worker_ran_ends_an_explicit_abort(make_world, make_request):
+    async def story(world):
+        client = await world.connect()
+        stream = await client.call(make_request("a", rank=0))
+        aborting = world.spawn(client.abort(["a"]))
+        closing = world.spawn(client.shutdown())
+        with pytest.raises(errors.ClientClosed):
+            await aborting
+        await closing
+        stream.close()
+
+    make_world().run(story)
+
+
+@pytest.mark.parametrize(
+    ("sending", "kind", "expected"),
+    [
+        (False, asyncio.CancelledError, "roll back"),
+        (True, asyncio.CancelledError, "abort"),
+        (True, errors.Transport, "roll back"),
+        (False, None, None),
+    ],
+)
+def test_admission_guard_aborts_only_what_may_have_left(sending, kind, expected):
+    done = []
+    guard = AdmissionGuard(lambda: done.append("roll back"), lambda: done.append("abort"))
+    if sending:
+        guard.sending()
+    guard.__exit__(kind, None, None)
+    assert done == ([] if expected is None else [expected])

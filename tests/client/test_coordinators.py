@@ -149,6 +149,8 @@ def test_anything_but_notices_and_stats_is_fatal_on_the_coordinator_path(make_wo
         await engine.notice(start=5)
         await world.settled()
         assert waves(world) == []  # a closed client sends nothing more
+        assert world.told(WaveNoticeHandled) == []
+        assert client.snapshot().current_wave == 0
         await client.shutdown()
 
     make_world(coordinator="in-process").run(story)
@@ -188,6 +190,46 @@ def test_call_finds_the_coordinators_task_gone(make_world, make_request, coordin
             await world.process.stop()
 
     make_world(release="0.32.0", coordinator=coordinator).run(story)
+
+
+class SlowPublisher:
+    """Only the first message has to wait; what came second would overtake it."""
+
+    def __init__(self, gate):
+        self.gate, self.left, self.codec = gate, [], None
+
+    async def send(self, frames):
+        gate, self.gate = self.gate, None
+        if gate is not None:
+            await gate
+        self.left.append(self.codec.decode_engine_input(frames).wave)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_broadcasts_leave_in_the_order_of_the_decisions_and_none_after_a_failure(
+    make_world, make_request, fails
+):
+    async def story(world):
+        client = await world.connect()
+        runner = client._coordinator
+        runner._publisher = publisher = SlowPublisher(world.gate("gate"))
+        publisher.codec = world.codec
+        stream = await client.call(make_request("a", rank=0))
+        await world.settled()
+        await world.engines[0].notice(complete=0)
+        await world.engines[0].notice(start=1)
+        await world.settled()
+        assert client.snapshot().current_wave == 1
+        if fails:
+            await world.engines[0].push.send([b"ENGINE_CORE_DEAD"])
+            await world.settled()
+        world.open("gate")
+        await world.settled()
+        assert publisher.left == ([0] if fails else [0, 1])
+        stream.close()
+        await client.shutdown()
+
+    make_world(release="0.32.0", coordinator="in-process").run(story)
 
 
 # --- external -------------------------------------------------------------------------------

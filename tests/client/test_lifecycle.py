@@ -11,7 +11,13 @@ import pytest
 from client import errors
 from client.config import Bootstrapped, ClientConfig
 from client.engine_client import EngineClient
-from client.events import ClientClosed, EngineConnected, HealthFailed, RequestReleased
+from client.events import (
+    ClientClosed,
+    EngineConnected,
+    HealthFailed,
+    OutputDropped,
+    RequestReleased,
+)
 from client.protocol.messages import EngineCoreOutputs, FinishReason
 from harness.faults import LinkFault
 
@@ -71,6 +77,7 @@ def test_fatal_message_ends_all_work_with_one_sticky_error(make_world, make_requ
         with pytest.raises(error):
             await utility
         first = client.health_error
+        await engine.output("nobody", 1)
         await engine.push.send([b"ENGINE_CORE_DEAD"])
         await world.settled()
         assert client.health_error is first
@@ -91,6 +98,7 @@ def test_fatal_message_ends_all_work_with_one_sticky_error(make_world, make_requ
     world = make_world()
     world.run(story)
     assert [each.first for each in world.told(HealthFailed)] == [True, False, False]
+    assert world.told(OutputDropped) == []  # a closed client acts on nothing
 
 
 def test_outputs_before_the_fatal_message_are_delivered_first(make_world, make_request):

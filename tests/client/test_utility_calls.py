@@ -159,6 +159,7 @@ def test_cancelled_call_releases_its_waiters_and_late_replies_are_dropped(make_w
         await world.settled()
         assert call.cancelled()
         assert client.pending_utility_calls() == ()
+        assert not [task for task in world.loop._live() if task.get_name().startswith("utility")]
         await world.engines[1].reply(2, 1)
         await world.settled()
         assert client.is_healthy

@@ -30,6 +30,8 @@ BIG = 256 * 1024
 """Bytes of a message that fills the kernel's buffers soon."""
 MANY = 200
 """Big messages that fit neither into kernel buffers nor below a small high-water mark."""
+STALL_TURNS = 20
+"""Turns without progress that count as a stall; too few would only make a test weaker."""
 LINGER = SocketOptions(linger_ms=10_000)
 
 
@@ -401,6 +403,7 @@ class Sender:
 
     def __init__(self, stage: Stage, socket: Socket, prefix: list[bytes]) -> None:
         self.sent = 0
+        self._stage = stage
         self._socket = socket
         self._prefix = prefix
         self.task = stage.start(self._send())
@@ -410,8 +413,12 @@ class Sender:
             await self._socket.send([*self._prefix, b"%d" % n, bytes(BIG)])
             self.sent += 1
 
-    async def has_begun(self) -> bool:
-        return self.sent > 0
+    async def has_stalled(self) -> bool:
+        """Whether it began, and nothing left for a while (that it cannot end is the fact)."""
+        before = self.sent
+        for _ in range(STALL_TURNS):
+            await self._stage.turn()
+        return 0 < before == self.sent
 
 
 @in_all_worlds
@@ -421,7 +428,7 @@ async def test_push_waits_at_the_high_water_mark_and_loses_nothing(stage: Stage)
     pull = await stage.transport.bind(PULL, address, SocketOptions(recv_hwm=2))
     push = await stage.transport.connect(PUSH, address, SocketOptions(send_hwm=2))
     sender = Sender(stage, push, [])
-    await stage.until(sender.has_begun)
+    await stage.until(sender.has_stalled)
     assert sender.sent < MANY  # it cannot be done: nobody read yet
     heard = [int((await pull.recv())[0]) for _ in range(MANY)]
     await sender.task
@@ -439,7 +446,7 @@ async def test_router_waits_for_a_full_peer_alone(stage: Stage) -> None:
         await dealer.send([b"registration"])
         await router.recv()
     sender = Sender(stage, router, [RANK_0])
-    await stage.until(sender.has_begun)
+    await stage.until(sender.has_stalled)
     await router.send([RANK_1, b"served"])
     assert await other.recv() == [b"served"]
     assert sender.sent < MANY

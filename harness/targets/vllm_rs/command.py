@@ -16,10 +16,12 @@ from harness.targets.vllm_rs.model_folder import LORA_FOLDER
 from harness.targets.vllm_rs.releases import at_least
 
 HOST = "127.0.0.1"
-LogLevel = Literal["debug", "info"]
+LogLevel = Literal["all", "debug", "info"]
+"""``all`` adds the coordinator's line for each wave notice, of which a flood has very many."""
 _PROFILE_ROUTES_SINCE = "0.25.0"
 _QUIET = "tower_http=off,hyper=off,hyper_util=off,h2=off,tonic=off,tower=off"
 """Libraries whose debug lines tell nothing about the protocol."""
+_QUIET_COORDINATOR = "vllm_engine_core_client::coordinator=info"
 _REMOVED = ("VLLM_DISABLE_REQUEST_ID_RANDOMIZATION", "VLLM_LOGGING_LEVEL", "RUST_BACKTRACE")
 _REMOVED_PREFIXES = ("VLLM_", "OTEL_")
 
@@ -65,12 +67,16 @@ def serve_environment(options: ServeOptions, inherited: Mapping[str, str]) -> di
         for name, value in inherited.items()
         if name not in _REMOVED and not name.startswith(_REMOVED_PREFIXES)
     }
-    level = options.log_level
+    filters = {
+        "all": f"debug,{_QUIET}",
+        "debug": f"debug,{_QUIET_COORDINATOR},{_QUIET}",
+        "info": f"info,{_QUIET}",
+    }
     return {
         **kept,
         "HF_HUB_OFFLINE": "1",
         "NO_COLOR": "1",
-        "RUST_LOG": f"{level},{_QUIET}",
+        "RUST_LOG": filters[options.log_level],
         "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
         "VLLM_RUNTIME_LORA_ALLOWED_PATH_PREFIXES": str(options.model / LORA_FOLDER),
         "VLLM_SERVER_DEV_MODE": "1",

@@ -81,7 +81,8 @@ class VllmRsFrontend:
             topology: of the scenario; a coordinator makes the model MoE.
             profile: of the release, for reports.
             emit: receives log lines and the exit.
-            log_level: ``info`` for runs with very many requests.
+            log_level: ``all`` for the coordinator's lines too, ``info`` for runs with very
+                many requests.
             shutdown_timeout_s: drain time, an option of the start (whole seconds).
         """
         self._binary = binary

@@ -1,6 +1,6 @@
 """request.every-add-ends, on hand-written traces."""
 
-from client.events import HealthFailed
+from client.events import AbortFailed, HealthFailed
 from harness.invariants.request_every_add_ends import EveryAddEnds
 from harness.trace.events import Healed, RunEnded, StepBegan
 from mock_engines.events import EngineDied, FinishedOnlySent
@@ -63,6 +63,11 @@ def test_a_dead_engine_or_a_failed_or_closed_frontend_needs_no_abort():
     assert held(judge(CLS, *BEGUN, EngineDied(0, "vanish"), *LEFT, *END))
     assert unexercised(judge(CLS, *BEGUN, HealthFailed("Decode", "", True), failed("a"), *END))
     assert unexercised(judge(CLS, *BEGUN, StepBegan(0, "shutdown"), failed("a"), *END))
+
+
+def test_an_abort_that_could_not_be_sent_is_no_violation():
+    lost = AbortFailed(0, ("a",), "engine 0 is gone")
+    assert unexercised(judge(CLS, *BEGUN, *LEFT, lost, *END))
 
 
 def test_what_stopping_the_frontend_cancels_is_not_judged():

@@ -14,6 +14,7 @@ from harness.version import tool_version
 RESULT_KEYS = [
     "scenario", "title", "refs", "profile", "mutant", "status", "known", "error", "expectations",
     "verdicts", "schedules", "trials", "strategy", "seed", "digest", "duration_s", "failure_file",
+    "reason",
 ]  # fmt: skip
 VERDICT_KEYS = [
     "invariant", "level", "verdict", "reason", "exercised", "message", "expected", "seen",
@@ -51,8 +52,9 @@ def test_values_arrive_unchanged(violated: ScenarioResult) -> None:
     assert (found["error"], found["digest"], found["seed"]) == (None, "00ff", 7)
 
 
-def test_reason_why_nothing_was_judged_is_shown_as_error(held: ScenarioResult) -> None:
+def test_reason_why_nothing_was_judged_is_told_and_is_no_error(held: ScenarioResult) -> None:
     target = TargetInfo("sim", "0.1", frozenset())
     result = replace(held, status="not_judged", reason="target lacks op.rank")
     (found,) = run_document(target, [result], ExitCode.NOT_JUDGED)["results"]
-    assert (found["status"], found["error"]) == ("not_judged", "target lacks op.rank")
+    assert (found["status"], found["error"]) == ("not_judged", None)
+    assert found["reason"] == "target lacks op.rank"

@@ -136,7 +136,7 @@ def test_scenario_without_fault_has_no_problem() -> None:
                 "unknown event 'aborted'",
                 "one of joined, ready_gate, add, abort, utility, start_wave, unknown, output,"
                 " finished-only, reply, applied, notice, stats, raw, died, idle, call-started,"
-                " call-output, call-ended, utility-started and 29 more",
+                " call-output, call-ended, utility-started and 30 more",
                 "did you mean 'abort'?",
             ),
         ),

@@ -70,7 +70,7 @@ def test_an_id_belongs_to_a_call_with_prefix_and_suffix(request_id: str, belongs
     assert id_belongs(request_id, "") is False
 
 
-def match(event: object, **wanted: object) -> bool:
+def match(event: object, /, **wanted: object) -> bool:
     ops = {"one": call("one", external="x")}
     return matches(Record(0, 0, event), EventMatch.model_validate(wanted), ops)  # type: ignore[arg-type]
 

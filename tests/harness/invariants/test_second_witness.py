@@ -1,0 +1,85 @@
+"""The wire alone: what the client tells of itself is thrown away, and the verdicts stand.
+
+A client that leaks would not report its leak. So its faults must show on the wire too, and a
+correct client must not look faulty to a checker that sees the wire only.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from client.events import ClientEvent
+from client.protocol.profiles import Profile
+from harness.invariants import discover
+from harness.invariants.base import Judge, RunContext, Verdict
+from harness.play import play
+from harness.runner import cached_target, choose_profile, make_spec
+from harness.scenario.loader import load
+from harness.scenario.model import Scenario
+from harness.strategies import make_strategy
+from harness.tape import Recorder as TapeRecorder
+from harness.trace.events import Snapshot
+
+ROOT = Path(__file__).parents[3] / "scenarios"
+SCENARIOS = sorted(
+    path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.yaml")
+)
+WIRE = frozenset({"see.wire", "see.results", "see.health"})
+
+
+def judged_by_the_wire(name: str, mutant: str | None = None) -> list[Verdict]:
+    scenario = load(ROOT / f"{name}.yaml").scenario
+    target = cached_target("sim", None, None)
+    profile = choose_profile(target, scenario, None)
+    assert profile is not None
+    strategy = TapeRecorder(make_strategy("fifo", 0, 0))
+    played = play(make_spec(scenario, target, profile, mutant), target.world(strategy))
+    judge = Judge(discover(), wire_only(scenario, profile))
+    for record in played.records:
+        if not isinstance(record.event, ClientEvent | Snapshot):
+            judge.feed(record)
+    return judge.verdicts()
+
+
+def wire_only(scenario: Scenario, profile: Profile) -> RunContext:
+    return RunContext(scenario, profile.version, WIRE, tuple(scenario.topology.rank_list))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_correct_client_violates_nothing_that_the_wire_shows(name: str):
+    found = [v for v in judged_by_the_wire(name) if (v.verdict, v.level) == ("violated", "must")]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("mutant", "name", "invariant"),
+    [
+        ("abort-to-every-engine", "requests/dropped-stream", "request.abort-only-to-owner"),
+        ("coordinator-rewinds", "waves/rewind-under-a-flood-of-waves", "wave.never-rewinds"),
+        (
+            "fail-fast-fan-out",
+            "utility/failing-beside-hanging",
+            "utility.settles-before-return",
+        ),
+        (
+            "first-engine-only-is-sleeping",
+            "utility/is-sleeping-disagrees",
+            "utility.aggregation",
+        ),
+        ("rank-truncated", "routing/rank-is-never-truncated", "routing.explicit-rank"),
+        (
+            "request-leaked-on-cancel-before-send",
+            "requests/cancelled-once-the-add-left",
+            "request.every-add-ends",
+        ),
+        (
+            "stale-first-request-leaves-out-target",
+            "waves/stale-first-request",
+            "wave.stale-first-request-wakes-all",
+        ),
+        ("stream-dropped-without-abort", "requests/dropped-stream", "request.every-add-ends"),
+    ],
+)
+def test_a_known_fault_shows_on_the_wire(mutant: str, name: str, invariant: str):
+    broken = [v.invariant for v in judged_by_the_wire(name, mutant) if v.verdict == "violated"]
+    assert invariant in broken
