@@ -24,6 +24,8 @@ from client.protocol.transport import (
 from client.protocol.transport import Transport as Sockets
 
 ROUTER_OPTIONS = SocketOptions(mandatory=True)
+INPUT_OPTIONS = SocketOptions(mandatory=True, handover=True)
+"""A rank that returns takes its identity over, also before its old connection has ended."""
 XPUB_OPTIONS = SocketOptions(xpub_verbose=True)
 
 
@@ -87,7 +89,7 @@ class Startup:
         return socket
 
     async def _own_handshake(self, mode: HandshakeOwner) -> Connected:
-        input_socket = await self._bind(SocketKind.ROUTER, mode.input_address, ROUTER_OPTIONS)
+        input_socket = await self._bind(SocketKind.ROUTER, mode.input_address, INPUT_OPTIONS)
         output_socket = await self._bind(SocketKind.PULL, mode.output_address)
         coordinator: tuple[Socket, Socket] | None = None
         if isinstance(mode.coordinator, InProcessCoordinator):
@@ -154,7 +156,7 @@ class Startup:
             raise state.timeout_error(timeout_s) from None
 
     async def _bootstrap(self, mode: Bootstrapped) -> Connected:
-        input_socket = await self._bind(SocketKind.ROUTER, mode.input_address, ROUTER_OPTIONS)
+        input_socket = await self._bind(SocketKind.ROUTER, mode.input_address, INPUT_OPTIONS)
         output_socket = await self._bind(SocketKind.PULL, mode.output_address)
         start, count = mode.engine_start_index, mode.engine_count
         state = HandshakeState(

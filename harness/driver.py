@@ -202,17 +202,23 @@ class Driver:
 
     async def close(self) -> None:
         """Cancel what is still open, stop frontend and engines. Never leaves a task behind."""
+        await self._cancel_open()
+        try:
+            await self._world.settle()
+            await self._frontend.stop()
+        finally:
+            await self._cluster.stop()
+
+    async def _cancel_open(self) -> None:
+        """End all tasks and let go of them: a finished task holds what its coroutine used."""
         starting = [] if self._starting is None else [self._starting]
         for task in [*starting, *self._tasks.values(), *self._background]:
             if not task.done():
                 task.cancel()
                 await all_done([task])
+        self._starting = None
         self._tasks.clear()
         self._background.clear()
-        try:
-            await self._frontend.stop()
-        finally:
-            await self._cluster.stop()
 
     # --- steps ------------------------------------------------------------------------------
 

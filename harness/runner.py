@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import math
 import time
@@ -110,7 +111,10 @@ class Again(Replayer):
 @functools.lru_cache(maxsize=4)
 def cached_target(kind: str, frontend: str | None, profile: str | None) -> Target:
     """Open a target once in each process."""
-    return open_target(kind, frontend, profile)
+    target = open_target(kind, frontend, profile)
+    gc.collect()
+    gc.freeze()  # what is imported now lives on; a collection after a run then costs little
+    return target
 
 
 def expectation_name(step: int) -> str:

@@ -70,6 +70,7 @@ class SimWorld:
     async def settle(self) -> None:
         """Return once nothing else can run at this moment of virtual time."""
         await self._loop.settled()
+        self._loop.forget_ended()
 
     def waiting(self) -> tuple[str, ...]:
         """Live tasks and where each one waits."""

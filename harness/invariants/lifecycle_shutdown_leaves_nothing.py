@@ -10,14 +10,15 @@ from client.events import (
 )
 from harness.invariants._run import event_types
 from harness.invariants.base import Invariant, RunContext
-from harness.trace.events import Record, Snapshot
+from harness.trace.events import ClientReleased, Record, Snapshot
 
 
 class ShutdownLeavesNothing(Invariant):
     """A client that was shut down keeps no task and no socket, and does nothing more.
 
     Statement: When ``shutdown`` of a client has ended, none of its tasks runs and none of its
-        sockets is open; afterwards it registers nothing, and a snapshot shows nothing in flight.
+        sockets is open; afterwards it registers nothing, a snapshot shows nothing in flight, and
+        once its owner lets go of it nothing of its own keeps it alive.
     Reason: A task that outlives its client keeps the client alive, and with it sockets that the
         next one cannot bind.
     Source: vllm#52671 (a cancelled utility call must leave no task that keeps the client alive);
@@ -28,7 +29,14 @@ class ShutdownLeavesNothing(Invariant):
     id = "lifecycle.shutdown-leaves-nothing"
     needs = frozenset({"see.client-events"})
     handles = event_types(
-        (ClientClosed, RequestRegistered, UtilityRegistered, FirstRequestQueued, Snapshot)
+        (
+            ClientClosed,
+            ClientReleased,
+            RequestRegistered,
+            UtilityRegistered,
+            FirstRequestQueued,
+            Snapshot,
+        )
     )
 
     def __init__(self, context: RunContext) -> None:
@@ -46,6 +54,15 @@ class ShutdownLeavesNothing(Invariant):
                     "the client left something open at its shutdown",
                     expected="tasks () and 0 sockets",
                     seen=f"tasks {event.tasks} and {event.sockets} sockets",
+                    witness=(record,),
+                )
+        elif isinstance(event, ClientReleased):
+            self.exercised += 1
+            if event.alive:
+                self.violate(
+                    "something of its own keeps the client alive after its shutdown",
+                    expected="no reference is left once the owner let go",
+                    seen="the client is still alive",
                     witness=(record,),
                 )
         elif self._closed is not None:

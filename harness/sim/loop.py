@@ -46,6 +46,10 @@ DRAIN_STEPS_MAX = 100_000
 """Steps that cancelled tasks may take at the end of a run."""
 
 
+PRUNE_MIN = 64
+"""Tasks that the registry holds before it lets go of those that have ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Orphan:
     """An exception that nobody asked for. ``drained``: raised while the run was wound up."""
@@ -80,6 +84,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._ready: list[Entry] = []
         self._tasks: list[asyncio.Task[Any]] = []
         self._tasks_made = 0
+        self._prune_at = PRUNE_MIN
         self._settlers: list[asyncio.Future[None]] = []
         self._names: WeakKeyDictionary[asyncio.Future[Any], str] = WeakKeyDictionary()
         self._describers: list[Describe] = []
@@ -370,7 +375,19 @@ class SimLoop(asyncio.AbstractEventLoop):
             cast("Coroutine[Any, Any, T]", coro), loop=self, name=name, context=context
         )
         self._tasks.append(task)
+        if len(self._tasks) >= self._prune_at:
+            self.forget_ended()
+            self._prune_at = max(PRUNE_MIN, 2 * len(self._tasks))
         return task
+
+    def forget_ended(self) -> None:
+        """Let go of tasks that have ended, but for those whose exception nobody has seen.
+
+        A finished task holds its frames, and with them whatever its coroutine referred to.
+        """
+        self._tasks = [
+            task for task in self._tasks if not task.done() or getattr(task, "_log_traceback", False)
+        ]
 
     def get_task_factory(self) -> None:
         """Return ``None``: tasks are asyncio's own."""

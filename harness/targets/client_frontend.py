@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,8 +28,8 @@ from client.protocol.transport import Transport
 from client.rank_metadata import parse_rank_metadata
 from harness.faults import FaultTransport
 from harness.scenario.model import CallStep, Topology, UtilityStep
-from harness.targets.base import CallResult, Health, OnOutput, TargetError, UtilityResult
-from harness.trace.events import Snapshot
+from harness.targets.base import CallResult, Emit, Health, OnOutput, TargetError, UtilityResult
+from harness.trace.events import ClientReleased, Snapshot
 from mock_engines.cluster import JoinAddresses
 
 CAPABILITIES = frozenset(
@@ -72,11 +74,13 @@ class ClientFrontend:
         transport: Transport,
         components: Components,
         observer: Observer,
+        emit: Emit,
         wait_gate: Callable[[str], Any],
     ) -> None:
         self._topology = topology
         self._profile = profile
         self._observer = observer
+        self._emit = emit
         self._components = components
         self.faults = FaultTransport(transport, wait_gate)
         self._plain = transport
@@ -317,7 +321,11 @@ class ClientFrontend:
     async def stop(self) -> None:
         """Release client, coordinator and sockets."""
         if self._client is not None:
-            client, self._client = self._client, None
-            await client.shutdown()
+            await self._client.shutdown()
+            gone = weakref.ref(self._client)
+            self._client = None
+            if gone() is not None:  # a traceback may hold it in a cycle; that is no leak
+                gc.collect()
+            self._emit(ClientReleased(alive=gone() is not None))
         if self.coordinator is not None:
             await self.coordinator.stop()

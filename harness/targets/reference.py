@@ -88,5 +88,6 @@ def make_client_frontend(setting: Setting) -> Frontend:
         transport=setting.world.transport,
         components=setting.components,
         observer=FenceFilter(setting.emit),
+        emit=setting.emit,
         wait_gate=setting.gates.wait,
     )

@@ -154,6 +154,14 @@ class RunEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientReleased:
+    """The harness gave up its last reference to a white-box client after its shutdown.
+    ``alive``: something of the client's own still keeps it alive."""
+
+    alive: bool
+
+
+@dataclass(frozen=True, slots=True)
 class LogLine:
     """A line of a black-box frontend's log.
 
@@ -198,6 +206,7 @@ HarnessEvent = (
     | Healed
     | Fenced
     | RunEnded
+    | ClientReleased
     | LogLine
     | ProcessExited
     | StepBegan

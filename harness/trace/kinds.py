@@ -60,6 +60,7 @@ KIND_OF: dict[type, tuple[str, str]] = {
     harness.Healed: ("healed", "all gates are open and all link faults gone"),
     harness.Fenced: ("fenced", "all that was sent before was acted on"),
     harness.RunEnded: ("run-ended", "the frontend was stopped"),
+    harness.ClientReleased: ("released", "the harness let go of a white-box client"),
     harness.LogLine: ("log", "a line of the frontend's log"),
     harness.ProcessExited: ("exited", "the process of the frontend ended"),
     harness.StepBegan: ("step", "a step of the scenario began"),
