@@ -13,7 +13,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from client.aio import DeadlineExceeded, all_done, with_deadline
+from client.aio import DeadlineExceeded, all_done, cancel_and_wait, with_deadline
 from harness.expectations import VIOLATED, Op, Outcome, View, describe_match
 from harness.expectations import judge as judge_expectation
 from harness.fence import Fence
@@ -121,6 +121,7 @@ class Driver:
             except DeadlineExceeded:
                 self._give_up(index, step)
                 break
+            self._raise_broken()
         await self._end()
         return self.story
 
@@ -156,7 +157,16 @@ class Driver:
         self._connect = (None, "")
         self._trace.emit(ConnectEnded(None, ""))
         if not self._scenario.connect_fails:
-            await with_deadline(self._cluster.joined(), self._world.step_limit_s)
+            try:
+                await with_deadline(self._cluster.joined(), self._world.step_limit_s)
+            except DeadlineExceeded as error:
+                ranks = self._scenario.topology.rank_list
+                away = [str(rank) for rank in ranks if not self._cluster.has_joined(rank)]
+                msg = (
+                    f"the client is connected, but after {self._world.step_limit_s:g} s engines "
+                    f"have not joined: {', '.join(away)}"
+                )
+                raise TargetError(msg) from error
 
     def _give_up(self, index: int, step: Step) -> None:
         self.story.stuck = True
@@ -165,18 +175,31 @@ class Driver:
         seen = f"it still waits after {self._world.step_limit_s:g} s; alive: {waiting}"
         self.story.results.append(StepResult(index, Outcome(VIOLATED, expected, seen)))
 
+    def _raise_broken(self) -> None:
+        """Raise what ended an operation or a background action other than with an outcome.
+
+        That is a fault of the harness, the scenario or the frontend's code; whoever waits for
+        the operation would see it pending for ever.
+        """
+        for task in [*self._tasks.values(), *self._background]:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                kind = "" if isinstance(error, TargetError) else f"{type(error).__name__}: "
+                msg = f"{task.get_name()} broke: {kind}{error}"
+                raise TargetError(msg) from error
+
     async def _end(self) -> None:
-        await with_deadline(self._started(), self._world.step_limit_s)
         apply_link_step(self._frontend, None)
         keep = set(self._scenario.open_at_end)
         self._open_gates(keep)
         self._trace.emit(Healed())
+        await self._startup_over()
         due = [task for name, task in self._tasks.items() if name not in keep]
         fenced = True
         try:
             await with_deadline(self._rest(due), self._world.step_limit_s)
         except DeadlineExceeded:
             fenced = False
+        self._raise_broken()
         if self._connected and not self._shut_down:
             shot = await self._frontend.snapshot("end")
             if shot is not None:
@@ -186,6 +209,15 @@ class Driver:
             self._trace.emit(Fenced("end"))
         open_ops = tuple(op.id for op in self.story.ops.values() if op.outcome == "pending")
         self._trace.emit(RunEnded(open_ops))
+
+    async def _startup_over(self) -> None:
+        """Wait for startup, which is still under way only if an earlier step was stuck."""
+        limit_s = self._world.step_limit_s
+        try:
+            await with_deadline(self._started(), limit_s)
+        except DeadlineExceeded as error:
+            msg = f"startup did not come to its end, {limit_s:g} s after all was healed"
+            raise TargetError(msg) from error
 
     def _open_gates(self, keep: set[str]) -> None:
         """Open every gate that may open; those at which nobody waits yet too, if none is kept."""
@@ -202,20 +234,21 @@ class Driver:
 
     async def close(self) -> None:
         """Cancel what is still open, stop frontend and engines. Never leaves a task behind."""
-        await self._cancel_open()
+        # A second interruption ends one wait only: frontend and engines are stopped all the same.
         try:
+            await self._cancel_open()
             await self._world.settle()
-            await self._frontend.stop()
         finally:
-            await self._cluster.stop()
+            try:
+                await self._frontend.stop()
+            finally:
+                await self._cluster.stop()
 
     async def _cancel_open(self) -> None:
         """End all tasks and let go of them: a finished task holds what its coroutine used."""
         starting = [] if self._starting is None else [self._starting]
         for task in [*starting, *self._tasks.values(), *self._background]:
-            if not task.done():
-                task.cancel()
-                await all_done([task])
+            await cancel_and_wait([task])
         self._starting = None
         self._tasks.clear()
         self._background.clear()
@@ -427,11 +460,9 @@ class Driver:
         try:
             await all_done(callers)
         finally:
-            for caller in callers:
-                caller.cancel()
+            await cancel_and_wait([caller for caller in callers if not caller.done()])
         for caller in callers:
-            if not caller.cancelled() and (error := caller.exception()) is not None:
-                raise error
+            caller.result()
 
     async def _caller(self, number: int, count: int) -> None:
         prefix = f"load{sum(1 for name in self.story.ops if name.endswith('-0'))}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,9 +65,15 @@ class Outcome:
 
 
 def subset_difference(wanted: Any, seen: Any) -> bool:
-    """Whether ``seen`` lacks something of ``wanted``; extra keys of maps do not count."""
+    """Whether ``seen`` lacks something of ``wanted``; extra keys of maps do not count.
+
+    Types count at every depth: ``1`` is not ``true``.
+    """
     if isinstance(wanted, Mapping) and isinstance(seen, Mapping):
         return any(key not in seen or subset_difference(v, seen[key]) for key, v in wanted.items())
+    if isinstance(wanted, list) and isinstance(seen, list):
+        pairs = zip(wanted, seen, strict=False)
+        return len(wanted) != len(seen) or any(subset_difference(v, s) for v, s in pairs)
     return bool(wanted != seen) or type(wanted) is not type(seen)
 
 
@@ -183,7 +190,8 @@ def _order(expect: Expect, view: View) -> Outcome | None:
         for match in expect.order
     ]
     known = [seq for seq in firsts if seq is not None]
-    good = len(known) == len(firsts) and known == sorted(known)
+    # Strictly: an event that two matches select is not before itself.
+    good = len(known) == len(firsts) and all(a < b for a, b in itertools.pairwise(known))
     names = [describe_match(match) for match in expect.order]
     seen = ", ".join(
         f"{name} {'never' if seq is None else f'#{seq}'}"
@@ -217,11 +225,18 @@ def _health(expect: Expect, view: View) -> Outcome | None:
         wanted["health error"] = expect.health_error
     if not wanted:
         return None
-    if view.health is None:
+    if expect.message is not None:
+        wanted["message"] = f"… {expect.message} …"
+    health = view.health
+    if health is None:
         return Outcome(NOT_JUDGED, repr(wanted), "the target's health is not known")
-    if expect.health_error is not None and not view.health.healthy and view.health.error is None:
+    tells = health.healthy or health.error is not None
+    if not tells and (expect.health_error is not None or expect.message is not None):
         return Outcome(NOT_JUDGED, repr(wanted), "the target does not say which error it was")
-    return _compare(wanted, {"healthy": view.health.healthy, "health error": view.health.error})
+    seen: dict[str, Any] = {"healthy": health.healthy, "health error": health.error, "message": health.message}
+    if expect.message is not None and expect.message in health.message:
+        seen["message"] = wanted["message"]
+    return _compare(wanted, seen)
 
 
 def _info(expect: Expect, view: View) -> Outcome | None:

@@ -26,6 +26,8 @@ FORMAT = 1
 FILE_BYTES_MAX = 16 << 20
 OUT_DEFAULT = "wavecheck-out"
 EVENTS_MAX = 5_000
+STEM_MAX = 200
+"""Characters of a file name that tell scenario and promise; systems allow 255 in all."""
 
 
 class FailureFileError(Exception):
@@ -87,10 +89,12 @@ class FailureFile:
 
     @property
     def name(self) -> str:
-        """A file name from scenario, promise and digest: the same failure has the same name."""
-        stem = re.sub(r"[^A-Za-z0-9.]+", "-", f"{self.scenario_id}.{self.violated}").strip("-")
-        mark = self.digest or hashlib.sha256("\n".join(self.events).encode()).hexdigest()
-        return f"{stem}-{mark[:8]}.json"
+        """A file name without a folder: the same failure has the same name, another one has not."""
+        stem = re.sub(r"[^A-Za-z0-9.]+", "-", f"{self.scenario_id}.{self.violated}").strip("-.")
+        run = [self.digest] if self.digest else list(self.events)
+        what = [self.target, self.frontend, self.profile, self.mutant, self.violated, run]
+        mark = hashlib.sha256(json.dumps(what).encode()).hexdigest()
+        return f"{stem[-STEM_MAX:]}-{mark[:8]}.json"
 
 
 def write_failure(failure: FailureFile, out: Path | None) -> Path:
@@ -105,28 +109,32 @@ def write_failure(failure: FailureFile, out: Path | None) -> Path:
     return path
 
 
-REQUIRED: dict[str, type | tuple[type, ...]] = {
-    "scenario_id": str,
-    "scenario_text": str,
-    "target": str,
-    "profile": str,
-    "violated": str,
-    "witness": list,
-    "digest": str,
-}
-OPTIONAL: dict[str, type | tuple[type, ...]] = {
+FIELDS: dict[str, tuple[type, ...]] = {
+    "scenario_id": (str,),
+    "scenario_text": (str,),
+    "target": (str,),
     "frontend": (str, type(None)),
+    "profile": (str,),
     "mutant": (str, type(None)),
+    "violated": (str,),
+    "witness": (list,),
+    "digest": (str,),
     "tape": (dict, type(None)),
-    "events": list,
+    "events": (list,),
 }
+"""Fields of a file beside ``format`` and ``tool``: all must be there, and no others."""
+ITEMS: dict[str, tuple[type, str]] = {
+    "witness": (int, "trace numbers"),
+    "events": (str, "lines of text"),
+}
+"""What the lists hold."""
 
 
 def read_failure(path: Path) -> FailureFile:
     """Read and check a failure file.
 
     Raises:
-        FailureFileError: not readable, not JSON, another format, a missing or wrong field.
+        FailureFileError: not readable, not JSON, another format, a missing, wrong or unknown field.
     """
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
@@ -142,29 +150,28 @@ def read_failure(path: Path) -> FailureFile:
     if not isinstance(document, dict) or "format" not in document:
         msg = f"{path}: is no failure file (no 'format'); replay takes what a failed run wrote"
         raise FailureFileError(msg)
-    if document["format"] != FORMAT:
+    if type(document["format"]) is not int or document["format"] != FORMAT:
         msg = (
             f"{path}: has format {document['format']!r}, this version reads format {FORMAT}; "
             f"it was written by wavecheck {document.get('tool', '(unknown)')}"
         )
         raise FailureFileError(msg)
     _check_fields(path, document)
-    names = [*REQUIRED, *OPTIONAL]
-    return FailureFile(**{"frontend": None, "mutant": None, "tape": None, **{
-        name: document[name] for name in names if name in document
-    }})  # fmt: skip
+    return FailureFile(**{name: document[name] for name in FIELDS})
 
 
 def _check_fields(path: Path, document: dict[str, Any]) -> None:
-    for name, kind in {**REQUIRED, **OPTIONAL}.items():
+    for name, kinds in FIELDS.items():
         if name not in document:
-            if name in REQUIRED:
-                msg = f"{path}: lacks the field {name!r}"
-                raise FailureFileError(msg)
-            continue
-        if not isinstance(document[name], kind):
+            msg = f"{path}: lacks the field {name!r}"
+            raise FailureFileError(msg)
+        if type(document[name]) not in kinds:
             msg = f"{path}: field {name!r} has the wrong type {type(document[name]).__name__}"
             raise FailureFileError(msg)
-    if not all(isinstance(item, int) for item in document["witness"]):
-        msg = f"{path}: field 'witness' must be a list of trace numbers"
+    for name, (kind, what) in ITEMS.items():
+        if any(type(item) is not kind for item in document[name]):
+            msg = f"{path}: field {name!r} must be a list of {what}"
+            raise FailureFileError(msg)
+    if unknown := [name for name in document if name not in {"format", "tool", *FIELDS}]:
+        msg = f"{path}: has the unknown field {unknown[0]!r}"
         raise FailureFileError(msg)

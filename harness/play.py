@@ -130,19 +130,23 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
         components=spec.components,
     )
     frontend = spec.make_frontend(setting)
-    await frontend.prepare()
-    cluster = Cluster(
-        transport=world.transport,
-        profile=spec.engine_profile,
-        ranks=scenario.topology.rank_list,
-        specs=scenario.engines,
-        addresses=frontend.addresses,
-        waves=scenario.topology.waves,
-        gates=gates,
-        observer=trace.emit,
-        real_peer=spec.black_box,
-        process_factory=None if world.virtual else ProcessFactory(),
-    )
+    try:
+        await frontend.prepare()
+        cluster = Cluster(
+            transport=world.transport,
+            profile=spec.engine_profile,
+            ranks=scenario.topology.rank_list,
+            specs=scenario.engines,
+            addresses=frontend.addresses,
+            waves=scenario.topology.waves,
+            gates=gates,
+            observer=trace.emit,
+            real_peer=spec.black_box,
+            process_factory=None if world.virtual else ProcessFactory(),
+        )
+    except BaseException:
+        await frontend.stop()
+        raise
     return Driver(
         scenario=scenario,
         release=spec.profile.version,

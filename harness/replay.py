@@ -8,6 +8,7 @@ from pathlib import Path
 
 from client.protocol.profiles import profile_for
 from harness.failure import FailureFile, FailureFileError, read_failure
+from harness.invariants import discover
 from harness.play import play, schedule_digest
 from harness.runner import Attempt, cached_target, expectation_name, make_spec
 from harness.scenario.loader import LoadedScenario, parse
@@ -49,6 +50,7 @@ def replay(path: Path) -> ReplayOutcome:
     """
     failure = read_failure(path)
     loaded = parse(failure.scenario_text, path, name=failure.scenario_id)
+    _check_promise(failure, loaded, path)
     try:
         profile = profile_for(failure.profile)
         target = cached_target(failure.target, failure.frontend, failure.profile)
@@ -72,6 +74,21 @@ def replay(path: Path) -> ReplayOutcome:
     digest = schedule_digest(tape, played)
     attempt = Attempt(played, tape, digest)
     return _outcome(failure, attempt, same=digest == failure.digest)
+
+
+def _check_promise(failure: FailureFile, loaded: LoadedScenario, path: Path) -> None:
+    """Refuse what nobody judges any more: it would pass as no longer violated.
+
+    Raises:
+        FailureFileError: neither an invariant of this version nor a step of the scenario.
+    """
+    steps = (expectation_name(step) for step in range(len(loaded.scenario.steps)))
+    if failure.violated not in {*steps, *(invariant.id for invariant in discover())}:
+        msg = (
+            f"{path}: {failure.violated!r} is neither an invariant of this version nor a step of "
+            "the scenario in the file"
+        )
+        raise FailureFileError(msg)
 
 
 def _replay_real(
@@ -99,16 +116,17 @@ def _outcome(failure: FailureFile, attempt: Attempt, *, same: bool | None) -> Re
     )
     step = next(
         (
-            e
-            for e in attempt.expectations
-            if expectation_name(e.step) == failure.violated and e.status == VIOLATED
+            r.outcome
+            for r in attempt.played.story.results
+            if expectation_name(r.step) == failure.violated and r.outcome.status == VIOLATED
         ),
         None,
     )
     if verdict is None and step is None:
         text = f"{failure.violated} is no longer violated"
         return ReplayOutcome(ReplayKind.GONE, text, failure, attempt, (), same)
-    witness = attempt.event_lines(tuple(verdict.witness if verdict is not None else ()))
+    shown = verdict if verdict is not None else step
+    witness = attempt.event_lines(shown.witness if shown is not None else ())
     text = f"{failure.violated} is violated again"
     if same is False:
         text += "; the events differ from the recorded run (the code or the version changed)"

@@ -18,7 +18,9 @@ from harness.sim.choosing import Chooser, Labels
 
 FORMAT = 1
 """Version of the JSON form; another one is refused."""
-_TOKEN = re.compile(r"(\d+)/(\d+)(?:\*(\d+))?")
+CHOICES_MAX = 1_000_000
+"""Choices of a stored tape at most: a run has fewer steps (see ``harness.sim.loop``)."""
+_TOKEN = re.compile(r"(\d{1,9})/(\d{1,9})(?:\*(\d{1,9}))?")
 _KEYS = ("format", "choices", "names", "labels")
 
 
@@ -164,6 +166,9 @@ def _decode(text: object) -> tuple[tuple[int, int], ...]:
             msg = f"word {position} of the choices is {word!r}, expected choice/options[*times]"
             raise TapeFormatError(msg)
         choice, options, times = found.groups()
+        if len(choices) + int(times or 1) > CHOICES_MAX:
+            msg = f"word {position} of the choices makes the tape longer than {CHOICES_MAX:,}"
+            raise TapeFormatError(msg)
         choices.extend([(int(choice), int(options))] * int(times or 1))
     return tuple(choices)
 

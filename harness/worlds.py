@@ -127,11 +127,16 @@ class ZmqWorld:
                 continue  # not the main thread, or no signals on this platform
             installed.append(signum)
         try:
-            return loop.run_until_complete(task)
-        except asyncio.CancelledError:
+            result = loop.run_until_complete(task)
+        except BaseException as error:
+            # Whatever cleaning up raised: who interrupted wants the command to end.
             if interrupted:
-                raise KeyboardInterrupt from None
+                raise KeyboardInterrupt from error
             raise
+        else:
+            if interrupted:
+                raise KeyboardInterrupt
+            return result
         finally:
             for signum in installed:
                 loop.remove_signal_handler(signum)

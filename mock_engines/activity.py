@@ -1,7 +1,8 @@
 """Which plans of an engine are under way, and which of them only wait.
 
 An engine is *idle* when all that runs has ended or waits for something scripted: a gate, a
-state, or for ever. A gate that opens counts its waiters as busy in that very moment.
+state, or for ever. A gate that opens counts its waiters as busy in that very moment. An engine
+that is *stalled* is idle as a whole: whatever it was at waits until it goes on.
 """
 
 from __future__ import annotations
@@ -32,11 +33,19 @@ class Activity:
     _blocked: dict[asyncio.Task[Any] | None, bool] = field(default_factory=dict)
     _conditions: list[_Condition] = field(default_factory=list)
     _idlers: list[asyncio.Future[None]] = field(default_factory=list)
+    _stalled: bool = False
+    _held: list[asyncio.Future[None]] = field(default_factory=list)
+    _on_stall: list[asyncio.Future[None]] = field(default_factory=list)
 
     @property
     def busy(self) -> bool:
         """Whether anything runs that waits for nothing scripted."""
-        return not all(self._blocked.values())
+        return not self._stalled and not all(self._blocked.values())
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the whole engine has stopped."""
+        return self._stalled
 
     def begin(self, task: asyncio.Task[Any] | None) -> None:
         """A plan starts in this task."""
@@ -60,6 +69,51 @@ class Activity:
                 await self.gates.wait(gate, lambda: self._set(task, blocked=False))
         finally:
             self._set(task, blocked=False)
+
+    def hold(self) -> None:
+        """Stop everything; follow it up with ``go_on_at``."""
+        self._stalled = True
+        _settle_all(self._on_stall)
+        self._tell()
+
+    async def go_on_at(self, gate: str, resumed: Callable[[], None]) -> None:
+        """Wait until the gate opens, then let all go on; ``resumed`` runs in that moment."""
+
+        def released() -> None:
+            self._stalled = False
+            resumed()
+
+        try:
+            await self.gates.wait(gate, released)
+        finally:
+            # Cancelled, the engine is ended, or a new one begins.
+            self._stalled = False
+            _settle_all(self._held)
+
+    async def running(self) -> None:
+        """Return at once, or when the engine is stalled no more."""
+        while self._stalled:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._held.append(future)
+            await future
+
+    async def ended_or_stalled(self, task: asyncio.Task[Any]) -> None:
+        """Return once a task is over, or the engine is stalled."""
+        if task.done() or self._stalled:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._on_stall.append(future)
+
+        def ended(_task: asyncio.Task[Any]) -> None:
+            _settle_all([future])
+
+        task.add_done_callback(ended)
+        try:
+            await future
+        finally:
+            task.remove_done_callback(ended)
+            if future in self._on_stall:
+                self._on_stall.remove(future)
 
     async def until(self, holds: Holds) -> None:
         """Wait until a condition on the engine's state holds; at once if it does."""
@@ -99,7 +153,13 @@ class Activity:
     def _tell(self) -> None:
         if self.busy:
             return
-        idlers, self._idlers = self._idlers, []
-        for idler in idlers:
-            if not idler.done():
-                idler.set_result(None)
+        _settle_all(self._idlers)
+
+
+def _settle_all(waiting: list[asyncio.Future[None]]) -> None:
+    """Wake all who wait, in order, and forget them."""
+    woken = waiting[:]
+    waiting.clear()
+    for future in woken:
+        if not future.done():
+            future.set_result(None)

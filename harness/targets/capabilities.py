@@ -26,9 +26,9 @@ CAPABILITIES: dict[str, str] = {
     "op.unencodable": "hand the frontend a value that cannot be encoded",
     # surfaces of op.generate
     "surface.native": "the in-process API",
-    "surface.http": "HTTP, one answer",
+    "surface.http": "HTTP, one answer (a target without a server applies its rank rule)",
     "surface.http-stream": "HTTP, server-sent events",
-    "surface.grpc": "gRPC, one answer",
+    "surface.grpc": "gRPC, one answer (a target without a server applies its rank rule)",
     "surface.grpc-stream": "gRPC, a stream of answers",
     # observations
     "see.wire": "messages as the engines send and receive them",

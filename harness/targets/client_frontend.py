@@ -25,7 +25,7 @@ from client.protocol.ids import FENCE_METHOD, RequestId
 from client.protocol.messages import EngineCoreRequest
 from client.protocol.profiles import Profile
 from client.protocol.transport import Transport
-from client.rank_metadata import parse_rank_metadata
+from client.rank_metadata import parse_rank_header, parse_rank_metadata
 from harness.faults import FaultTransport
 from harness.scenario.model import CallStep, Topology, UtilityStep
 from harness.targets.base import CallResult, Emit, Health, OnOutput, TargetError, UtilityResult
@@ -37,7 +37,8 @@ CAPABILITIES = frozenset(
         "op.generate", "op.cancel", "op.drop", "op.abort", "op.rank", "op.rank-text",
         "op.kv-transfer", "op.aux", "op.utility", "op.utility-raw", "op.utility-timeout",
         "op.server-info", "op.shutdown", "op.connect-error", "op.unencodable",
-        "surface.native", "see.wire", "see.results", "see.health", "see.health-error",
+        "surface.native", "surface.http", "surface.http-stream", "surface.grpc",
+        "surface.grpc-stream", "see.wire", "see.results", "see.health", "see.health-error",
         "see.registries", "see.coordinator", "see.client-events",
         "coordinator.none", "coordinator.in-process", "coordinator.external",
         "transport.handshake-owner", "transport.bootstrapped", "topology.any-ranks",
@@ -202,7 +203,9 @@ class ClientFrontend:
     def _request(self, step: CallStep) -> EngineCoreRequest:
         rank = step.rank
         if step.rank_text is not None:
-            rank = parse_rank_metadata(step.rank_text[0] if step.rank_text else None)
+            # No HTTP or gRPC server here: the surface decides which edge's rule reads the text.
+            http = step.surface.startswith("http")
+            rank = (parse_rank_header if http else parse_rank_metadata)(step.rank_text)
         params: dict[str, Any] = {"max_tokens": step.max_tokens}
         if step.kv_transfer_params is not None:
             params["extra_args"] = {"kv_transfer_params": step.kv_transfer_params}
@@ -291,12 +294,19 @@ class ClientFrontend:
         return self.client.server_info()
 
     async def fence(self, live_ranks: tuple[int, ...]) -> None:
-        """Round trip to every live engine, behind everything that was sent before."""
+        """Round trip to every live engine, behind everything that was sent before.
+
+        A client that failed, before or meanwhile, sends and takes nothing any more.
+        """
         if self._client is None or self.client.health_error is not None:
             return
         await self.client.drained()
-        for rank in live_ranks:
-            await self._reach(rank)
+        try:
+            for rank in live_ranks:
+                await self._reach(rank)
+        except ClientError:
+            if self.client.health_error is None:
+                raise
 
     async def _reach(self, rank: int) -> None:
         """Round trip to one engine. After a reconnect the first attempts may be refused or lost
@@ -320,12 +330,14 @@ class ClientFrontend:
 
     async def stop(self) -> None:
         """Release client, coordinator and sockets."""
-        if self._client is not None:
-            await self._client.shutdown()
-            gone = weakref.ref(self._client)
-            self._client = None
-            if gone() is not None:  # a traceback may hold it in a cycle; that is no leak
-                gc.collect()
-            self._emit(ClientReleased(alive=gone() is not None))
-        if self.coordinator is not None:
-            await self.coordinator.stop()
+        try:
+            if self._client is not None:
+                await self._client.shutdown()
+                gone = weakref.ref(self._client)
+                self._client = None
+                if gone() is not None:  # a traceback may hold it in a cycle; that is no leak
+                    gc.collect()
+                self._emit(ClientReleased(alive=gone() is not None))
+        finally:
+            if self.coordinator is not None:
+                await self.coordinator.stop()

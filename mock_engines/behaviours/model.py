@@ -118,6 +118,9 @@ class Action(Strict):
     reply_with: ReplyWith | None = None
     fail: str | None = None
     hang: str | Literal[True] | None = None
+    stall: str | None = Field(
+        default=None, description="the whole engine stops reading and sending until the gate opens"
+    )
     delay_ms: int | None = Field(default=None, ge=0)
     drop: Literal[True] | None = None
     stream: Stream | None = None
@@ -148,13 +151,15 @@ class Action(Strict):
 class Rule(Strict):
     """What to do when a message arrives.
 
-    ``method`` (utility) and ``request`` (add, abort: external or internal id, ``*`` allowed)
-    narrow the match; ``nth`` takes the n-th matching message only, ``times`` the first n.
+    ``method`` (utility) and ``request`` (add, abort: external or internal id), both with ``*``
+    allowed, and ``where`` (fields of the event that the message makes) narrow the match;
+    ``nth`` takes the n-th matching message only, ``times`` the first n.
     """
 
     on: Literal["add", "abort", "utility", "start_wave"]
     method: Annotated[list[str], BeforeValidator(as_list)] | None = None
     request: str | None = None
+    where: dict[str, Any] = Field(default_factory=dict, description="field: exact value")
     nth: int | None = Field(default=None, ge=1)
     times: int | None = Field(default=None, ge=1)
     do: Annotated[list[Action], BeforeValidator(as_list)]

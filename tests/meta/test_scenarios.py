@@ -1,0 +1,67 @@
+"""The scenario collection: enough of them, each about something of its own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness.invariants import discover
+from harness.scenario import selection
+from harness.scenario.loader import LoadedScenario, builtin_dir
+from harness.scenario.model import Scenario
+
+CHAPTERS = ("handshake", "lifecycle", "requests", "routing", "utility", "waves")
+ALL = selection.load_all(selection.select(()))
+
+
+def test_there_are_at_least_forty_in_all_chapters() -> None:
+    assert len(ALL) >= 40
+    assert sorted({loaded.id.split("/")[0] for loaded in ALL}) == list(CHAPTERS)
+    assert sorted(p.name for p in builtin_dir().iterdir() if p.is_dir()) == list(CHAPTERS)
+
+
+@pytest.mark.parametrize("field", ["title", "promise"])
+def test_no_two_say_the_same(field: str) -> None:
+    texts = [getattr(loaded.scenario, field) for loaded in ALL]
+    assert sorted(texts) == sorted(set(texts))
+
+
+def substance(scenario: Scenario) -> str:
+    """Topology, behaviours and expectations; operations are named by their place."""
+    dump = scenario.model_dump(mode="json", exclude_unset=True)
+    ops = [s.call.id if s.call else s.utility.id for s in scenario.steps if s.call or s.utility]
+    expects = [s["expect"] for s in dump["steps"] if "expect" in s]
+    for expect in expects:
+        if expect.get("op") in ops:
+            expect["op"] = ops.index(expect["op"])
+    parts = [dump.get("topology"), dump.get("engines"), dump.get("profiles"), expects]
+    return json.dumps(parts, sort_keys=True)
+
+
+def test_no_two_have_the_same_topology_behaviours_and_expectations() -> None:
+    seen: dict[str, str] = {}
+    for loaded in ALL:
+        key = substance(loaded.scenario)
+        assert key not in seen, f"{loaded.id} repeats {seen[key]}"
+        seen[key] = loaded.id
+
+
+@pytest.mark.parametrize("loaded", ALL, ids=lambda loaded: loaded.id)
+def test_scenario_judges_something_of_its_own(loaded: LoadedScenario) -> None:
+    assert any(step.expect is not None for step in loaded.scenario.steps) or (
+        loaded.scenario.invariants
+    )
+
+
+def test_known_faults_name_an_invariant_or_an_expectation() -> None:
+    names = {cls.id for cls in discover()} | {"expectation"}
+    for loaded in ALL:
+        for known in loaded.scenario.known:
+            assert known.invariant in names, f"{loaded.id}: {known.invariant}"
+            assert known.introduced_in is not None or known.fixed_in is not None, loaded.id
+
+
+def test_external_coordinator_has_at_least_six() -> None:
+    external = [x for x in ALL if x.scenario.topology.coordinator == "external"]
+    assert len(external) >= 6
