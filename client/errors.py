@@ -311,11 +311,10 @@ class UtilityCallTimeout(UtilityError):
     ) -> None:
         self.settled = tuple(settled)
         self.open_ranks = tuple(open_ranks)
-        done = ", ".join(f"{rank}: {how}" for rank, how in settled) or "none"
-        waiting = ", ".join(str(rank) for rank in open_ranks)
+        done = "; ".join(f"engine {rank}: {how}" for rank, how in settled) or "no engine settled"
+        waiting = "; ".join(f"engine {rank}: silent" for rank in open_ranks)
         super().__init__(
-            f"utility call `{method}` timed out after {timeout_s:g}s; "
-            f"settled engines: {done}; silent engines: {waiting}"
+            f"utility call `{method}` timed out after {timeout_s:g}s ({done}; {waiting})"
         )
 
 

@@ -121,6 +121,8 @@ class Driver:
             except DeadlineExceeded:
                 self._give_up(index, step)
                 break
+            except Exception as error:
+                raise _broke(f"step {index} ({describe_step(step)})", error) from error
             self._raise_broken()
         await self._end()
         return self.story
@@ -183,9 +185,7 @@ class Driver:
         """
         for task in [*self._tasks.values(), *self._background]:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-                kind = "" if isinstance(error, TargetError) else f"{type(error).__name__}: "
-                msg = f"{task.get_name()} broke: {kind}{error}"
-                raise TargetError(msg) from error
+                raise _broke(task.get_name(), error) from error
 
     async def _end(self) -> None:
         apply_link_step(self._frontend, None)
@@ -440,6 +440,7 @@ class Driver:
         if step.stop:
             await process.stop()
         if step.start:
+            self._fence.coordinator_restarts()
             await process.start()
             await process.front_subscribed()
         if step.publish is not None:
@@ -525,6 +526,11 @@ def describe_step(step: Step) -> str:
     if step.finish is not None:
         return f"finish {', '.join(step.finish)}"
     return step.verb
+
+
+def _broke(what: str, error: BaseException) -> TargetError:
+    kind = "" if isinstance(error, TargetError) else f"{type(error).__name__}: "
+    return TargetError(f"{what} broke: {kind}{error}")
 
 
 def _flat(model: Any) -> str:

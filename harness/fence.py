@@ -68,10 +68,18 @@ class Fence:
                 await self._balanced()
             await self._world.settle()
 
+    def coordinator_restarts(self) -> None:
+        """The external coordinator starts anew: what its predecessor had not handled is lost."""
+        if self._balance is not None:
+            self._balance.forget()
+
     async def _balanced(self) -> None:
         balance = self._balance
         if balance is None or balance.settled():
             return
+        process = getattr(self._frontend, "coordinator", None)
+        if process is not None and not process.running:
+            return  # nobody handles anything
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def look(_record: Record) -> None:
@@ -86,7 +94,11 @@ class Fence:
 
 
 class Balance:
-    """Counts coordinator messages sent against those handled, for the reference client."""
+    """Counts coordinator messages sent against those handled, for the reference client.
+
+    A count below zero is no debt: the events of an engine in a child process may arrive later
+    than those of the coordinator that they caused, and a socket may deliver what was forgotten.
+    """
 
     def __init__(self) -> None:
         self._notices = 0
@@ -129,6 +141,11 @@ class Balance:
     def _broadcast(self) -> None:
         for rank in self._broadcasts_due:
             self._broadcasts_due[rank] += 1
+
+    def forget(self) -> None:
+        """Begin anew, with nothing under way."""
+        self._notices = self._firsts = self._publishes = 0
+        self._broadcasts_due = dict.fromkeys(self._broadcasts_due, 0)
 
     def settled(self) -> bool:
         """Whether nothing is known to be under way. A failed client handles nothing more."""

@@ -22,7 +22,7 @@ from harness.invariants.base import Judge, RunContext, Verdict
 from harness.scenario.model import Scenario, Topology
 from harness.tape import Tape
 from harness.targets.base import Emit, Frontend
-from harness.trace.events import GateWasOpened, Record
+from harness.trace.events import Event, GateWasOpened, Record
 from harness.trace.recorder import Recorder
 from harness.worlds import World
 from mock_engines.cluster import Cluster
@@ -120,13 +120,17 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
     """Make gates, frontend, engines and driver for one run, in the running loop."""
     scenario = spec.scenario
     gates = Gates()
-    gates.on_open(lambda name: trace.emit(GateWasOpened(name)))
+
+    def emit(event: Event) -> None:
+        trace.emit(event)
+
+    gates.on_open(lambda name: emit(GateWasOpened(name)))
     setting = Setting(
         topology=scenario.topology,
         profile=spec.profile,
         world=world,
         gates=gates,
-        emit=trace.emit,
+        emit=emit,
         components=spec.components,
     )
     frontend = spec.make_frontend(setting)
@@ -140,7 +144,7 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
             addresses=frontend.addresses,
             waves=scenario.topology.waves,
             gates=gates,
-            observer=trace.emit,
+            observer=emit,
             real_peer=spec.black_box,
             process_factory=None if world.virtual else ProcessFactory(),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from client.protocol.transport import Transport
 from client.transports.sockets import ZmqTransport
@@ -83,7 +83,7 @@ class ZmqWorld:
     virtual = False
     step_limit_s = 15.0
 
-    def __init__(self, scheme: str = "ipc") -> None:
+    def __init__(self, scheme: Literal["ipc", "tcp"] = "ipc") -> None:
         self._scheme = scheme
         self._transport: ZmqTransport | None = None
 

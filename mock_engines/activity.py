@@ -34,6 +34,7 @@ class Activity:
     _conditions: list[_Condition] = field(default_factory=list)
     _idlers: list[asyncio.Future[None]] = field(default_factory=list)
     _stalled: bool = False
+    _holding: bool = False
     _held: list[asyncio.Future[None]] = field(default_factory=list)
     _on_stall: list[asyncio.Future[None]] = field(default_factory=list)
 
@@ -72,14 +73,18 @@ class Activity:
 
     def hold(self) -> None:
         """Stop everything; follow it up with ``go_on_at``."""
-        self._stalled = True
+        self._stalled = self._holding = True
         _settle_all(self._on_stall)
         self._tell()
 
     async def go_on_at(self, gate: str, resumed: Callable[[], None]) -> None:
-        """Wait until the gate opens, then let all go on; ``resumed`` runs in that moment."""
+        """Wait until the gate opens, then let all go on; ``resumed`` runs in that moment.
+
+        What the caller does next comes before everything that was held.
+        """
 
         def released() -> None:
+            # Busy from here on; the others are held until we run.
             self._stalled = False
             resumed()
 
@@ -87,12 +92,12 @@ class Activity:
             await self.gates.wait(gate, released)
         finally:
             # Cancelled, the engine is ended, or a new one begins.
-            self._stalled = False
+            self._stalled = self._holding = False
             _settle_all(self._held)
 
     async def running(self) -> None:
         """Return at once, or when the engine is stalled no more."""
-        while self._stalled:
+        while self._holding:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._held.append(future)
             await future

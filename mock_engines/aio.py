@@ -29,6 +29,10 @@ async def next_turn() -> None:
     await future
 
 
+async def at_once() -> None:
+    """Wait for nothing."""
+
+
 async def pause_for(seconds: float) -> None:
     """Wait for a time on the loop's clock: scripted delays, never synchronisation."""
     loop = asyncio.get_running_loop()

@@ -19,18 +19,21 @@ from typing import Any
 
 from client.protocol.messages import Init
 from client.protocol.profiles import profile_for
-from client.protocol.transport import Transport
+from client.protocol.transport import SocketKind, Transport
 from mock_engines import events
 from mock_engines.behaviours.model import Action, Join, Rule
-from mock_engines.control import LINE_BYTES_MAX, Control
+from mock_engines.control import Control
 from mock_engines.endpoint import Endpoint
 from mock_engines.event_json import event_to_json
 from mock_engines.gates import Gates
 from mock_engines.handle import EngineSetup
 from mock_engines.join import JoinAddresses
+from mock_engines.spawn import open_control
 from mock_engines.specs import EngineScript
 
 PR_SET_PDEATHSIG = 1
+FLUSH_ADDRESS = "tcp://127.0.0.1:0"
+"""A port, not a socket file: a process that is killed while it is halted removes none."""
 
 
 class ParentWaves:
@@ -66,6 +69,14 @@ class ParentWaves:
     def work(self, rank: int, *, unfinished: bool) -> None:  # noqa: ARG002
         """The engine has unfinished requests now, or none."""
         self._tell("work", unfinished=unfinished)
+
+    def stall(self, rank: int) -> None:  # noqa: ARG002
+        """The engine stopped for a while."""
+        self._tell("stall")
+
+    def resume(self, rank: int) -> None:  # noqa: ARG002
+        """The engine goes on."""
+        self._tell("resume")
 
 
 class ChildGates(Gates):
@@ -113,7 +124,11 @@ class Child:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._reporting = False
         self.endpoint = Endpoint(
-            self._setup(), self._transport, vanish=self._vanish, met=config["met"]
+            self._setup(),
+            self._transport,
+            vanish=self._vanish,
+            halt=self._halt,
+            met=config["met"],
         )
 
     def _setup(self) -> EngineSetup:
@@ -155,6 +170,30 @@ class Child:
     async def _kill_self(self) -> None:
         await self._control.flush()
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def _halt(self, gate: str) -> None:
+        """The engine stands still; let the parent stop the process as well."""
+        self._spawn(self._ask_to_be_halted(gate))
+
+    async def _ask_to_be_halted(self, gate: str) -> None:
+        await self._flush_sockets()
+        if self.endpoint.stalled:
+            self._control.send({"do": "halt", "gate": gate})
+
+    async def _flush_sockets(self) -> None:
+        """Return once what was sent has left the process, as far as its peers take it.
+
+        One thread does the work of all sockets, in the order in which it was asked: when a
+        message to ourselves has come round, it has dealt with all that was sent before.
+        """
+        pull = await self._transport.bind(SocketKind.PULL, FLUSH_ADDRESS)
+        push = await self._transport.connect(SocketKind.PUSH, pull.endpoint)
+        try:
+            await push.send([b""])
+            await pull.recv()
+        finally:
+            push.close()
+            pull.close()
 
     def _report(self) -> None:
         self._reporting = False
@@ -259,7 +298,7 @@ def die_with(parent: int) -> None:
 
 async def _main(descriptor: int) -> None:
     pipe = socket.socket(fileno=descriptor)
-    control = Control(*await asyncio.open_connection(sock=pipe, limit=LINE_BYTES_MAX))
+    control = await open_control(pipe)
     config = await control.receive()
     if config is None:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
 
 from client.protocol.profiles import Profile
@@ -37,6 +37,8 @@ class Cluster:
         real_peer: the frontend is a black box on real sockets.
         process_factory: makes engines that run as child processes; ``None`` (simulation)
             keeps all in this process, where to vanish is to close the sockets.
+        children: ranks that run as child processes unless their entry says otherwise, besides
+            those with a rule that lets them vanish or stall.
         data_parallel_size: what MoE engines report; default: the number of ranks.
         on_failure: told at once of an error in an engine's own task; it is also raised by the
             next ``joined``, ``idle`` or ``stop``.
@@ -59,6 +61,7 @@ class Cluster:
         observer: events.Observer = events.ignore,
         real_peer: bool = False,
         process_factory: ProcessFactory | None = None,
+        children: Collection[int] = (),
         data_parallel_size: int | None = None,
         on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
@@ -89,7 +92,13 @@ class Cluster:
                 waves=self._waves,
                 on_failure=self._failed,
             )
-            self._handles[rank] = _make(setup, transport, process_factory)
+            wants_process = setup.script.process
+            if wants_process is None:
+                wants_process = setup.script.needs_process or rank in children
+            if process_factory is not None and wants_process:
+                self._handles[rank] = process_factory(setup)
+            else:
+                self._handles[rank] = Endpoint(setup, transport)
         self._awaited = tuple(r for r in self.ranks if not script_for(r, specs).join.never)
 
     @property
@@ -123,6 +132,8 @@ class Cluster:
     async def act(self, rank: int, actions: Sequence[Action], *, background: bool = False) -> None:
         """Let one engine act outside any rule; ``background``: do not wait until it is done.
 
+        Actions that stall the engine are not waited for either.
+
         Raises:
             ScriptError: the actions need a message, or a socket that the engine has not.
         """
@@ -133,8 +144,9 @@ class Cluster:
     async def idle(self) -> None:
         """Return once every action of every engine has ended or waits for something scripted.
 
-        Then reports each living engine as idle, with the requests that it still has. Events of
-        engines in child processes that happened before have arrived when this returns.
+        Then reports each engine that lives and is not stalled as idle, with the requests that it
+        still has. Events of engines in child processes that happened before have arrived when
+        this returns.
 
         Raises:
             the first error in an engine's own tasks that was not raised before.
@@ -148,12 +160,12 @@ class Cluster:
                 break
         self._raise_new()
         for rank, handle in self._handles.items():
-            if handle.has_joined:
+            if handle.has_joined and not handle.stalled:
                 requests = tuple(handle.state()["request_ids"])
                 self._observer(events.EngineIdle(rank, requests))
 
     def state(self, rank: int) -> dict[str, Any]:
-        """One engine's state: requests, utilities, wave, whether it lives."""
+        """One engine's state: requests, utilities, wave, whether it lives or is stalled."""
         state = dict(self._handle(rank).state())
         running = False
         if self._waves is not None and rank in self._waves.model.participants():
@@ -203,12 +215,3 @@ class Cluster:
             error = self._unraised[0]
             self._unraised.clear()
             raise error
-
-
-def _make(
-    setup: EngineSetup, transport: Transport, process_factory: ProcessFactory | None
-) -> EngineHandle:
-    wanted: Mapping[bool | None, bool] = {None: setup.script.vanishes, True: True, False: False}
-    if process_factory is not None and wanted[setup.script.process]:
-        return process_factory(setup)
-    return Endpoint(setup, transport)

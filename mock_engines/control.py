@@ -2,9 +2,10 @@
 
 Parent → child: ``config`` (first line), ``open`` (gate), ``act``, ``idle``, ``die``, ``wave``,
 ``notice``, ``stop``. Child → parent: ``event``, ``state``, ``joined``, ``init``, ``waves``
-(input for the wave model), ``opened`` (gate), ``waiting`` (at a gate), ``failure``, ``done``.
-Requests with an ``id`` are answered by ``done`` with that id. One pipe keeps everything in
-order, so a ``done`` also says that all events before it have arrived.
+(input for the wave model), ``opened`` (gate), ``waiting`` (at a gate), ``failure``, ``done``,
+``halt`` (stop my process until this gate opens). Requests with an ``id`` are answered by
+``done`` with that id. One pipe keeps everything in order, so a ``done`` also says that all events
+before it have arrived.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ Messages of a socket are handled in the order in which they arrive. A plan is ca
 spot as far as it cannot take long, so that effects keep that order as in a real engine; from the
 first action that may take long on it has a task of its own, so that a hanging one holds up
 nobody. Events leave synchronously, at the moment of the fact.
+
+A stalled engine stops at its next step, whatever that is: before it handles a message, carries
+out an action, sends, or goes on after a wait.
 """
 
 from __future__ import annotations
@@ -13,28 +16,19 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from client.protocol.codec import Codec
-from client.protocol.codec_errors import DecodeError
-from client.protocol.messages import (
-    READY_GATE,
-    Abort,
-    Add,
-    EngineCoreRequest,
-    EngineInput,
-    Init,
-    StartDpWave,
-    UtilityCall,
-)
-from client.protocol.transport import Socket, SocketClosedError, Transport
+from client.protocol.messages import Init, StartDpWave, UtilityCall
+from client.protocol.transport import Transport
 from mock_engines import aio, events
 from mock_engines.activity import Activity
 from mock_engines.behaviours.model import Action
 from mock_engines.behaviours.registry import behaviour_of
-from mock_engines.engine import MockEngine, is_fence
+from mock_engines.engine import MockEngine
 from mock_engines.handle import EngineSetup
 from mock_engines.join import Joining, stay_away
 from mock_engines.matching import Message, Plan, RuleBook
+from mock_engines.membership import WaveMembership
 from mock_engines.outlets import Outlets, ScriptError, Sockets
-from mock_engines.stable import stable_repr
+from mock_engines.receiving import Receiver
 from mock_engines.utilities import Outcome
 
 
@@ -46,6 +40,8 @@ class Endpoint:
         transport: where its sockets live; not closed here.
         vanish: ends the process when the engine is to vanish; without it the sockets are
             closed instead.
+        halt: told of the gate when the engine stalls; the process may be stopped until that
+            is open. Without it only the engine stands still.
         met: how many messages each rule has met already (an engine that came back).
     """
 
@@ -55,20 +51,22 @@ class Endpoint:
         transport: Transport,
         *,
         vanish: Callable[[], None] | None = None,
+        halt: Callable[[str], None] | None = None,
         met: Sequence[int] = (),
     ) -> None:
         self.setup = setup
         self.rules = RuleBook(setup.script.rules, met)
         self.engine = self._fresh_engine()
-        self.out = Outlets(setup.rank, Codec(setup.profile), setup.observer)
+        self._activity = Activity(setup.gates)
+        self._waves = WaveMembership(setup.waves, setup.rank)
+        self.out = Outlets(setup.rank, Codec(setup.profile), setup.observer, self._activity.running)
         self.init: Init | None = setup.addresses.as_init()
         self._codec = Codec(setup.profile)
         self._transport = transport
         self._vanish = vanish
-        self._activity = Activity(setup.gates)
+        self._halt = halt
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._alive = True
-        self._in_waves = False
         self._joined = asyncio.Event()
         self._failure: BaseException | None = None
 
@@ -88,6 +86,11 @@ class Endpoint:
         """Whether an action is under way that waits for nothing scripted."""
         return self._activity.busy
 
+    @property
+    def stalled(self) -> bool:
+        """Whether it reads and sends nothing, until a gate opens."""
+        return self._activity.stalled
+
     async def joined(self) -> None:
         """Return once startup is over, be it by death. Raises what startup raised."""
         await self._joined.wait()
@@ -95,20 +98,36 @@ class Endpoint:
             raise self._failure
 
     async def act(self, actions: Sequence[Action], *, background: bool = False) -> None:
-        """Carry out actions outside any rule. Raises ``ScriptError``."""
+        """Carry out actions outside any rule. Raises ``ScriptError``.
+
+        Returns when they have ended, or have stalled the engine.
+        """
         if not self._alive:
             msg = f"engine {self.setup.rank} is dead and cannot act"
             raise ScriptError(msg)
         plan = Plan(Message("act"), tuple(actions))
-        if background:
+        if self.stalled and any(action.die == "vanish" for action in actions[:1]):
+            # Whoever kills a process needs no help from it.
+            await self.die("vanish")
+        elif background:
             self._spawn_plan(plan, 0)
-            return
+        else:
+            await self._act(plan)
+
+    async def _act(self, plan: Plan) -> None:
+        stalls = [place for place, action in enumerate(plan.actions) if action.stall is not None]
+        first = stalls[0] if stalls else len(plan.actions)
         task = asyncio.current_task()
         self._activity.begin(task)
+        rest = None
         try:
-            await self._carry_out(plan, 0)
+            await self._carry_out(plan, 0, first)
+            if stalls and self._alive:
+                rest = self._spawn_plan(plan, first)
         finally:
             self._activity.end(task)
+        if rest is not None:
+            await self._activity.ended_or_stalled(rest)
 
     async def idle(self) -> None:
         """Return once every action has ended or waits for something scripted."""
@@ -119,20 +138,30 @@ class Endpoint:
         return {
             "alive": self._alive,
             "joined": self.has_joined,
+            "stalled": self.stalled,
             "rules_met": list(self.rules.met),
             **self.engine.view(),
         }
 
     async def notice(self, notice: str, wave: int) -> None:
-        """Send a wave notice that the wave model asks for."""
-        if self._alive and self.out.sockets.coordinator_output is not None:
+        """Send a wave notice that the wave model asks for; a stalled engine does so later."""
+        if not self._alive or self.out.sockets.coordinator_output is None:
+            return
+        if self.stalled:
+            self._spawn_tracked(self.out.notice(notice, wave), "notice")
+        else:
             await self.out.notice(notice, wave)
 
     def waves_moved(self) -> None:
         """Nothing to do: the wave model is asked whenever it is needed."""
 
     async def die(self, how: str) -> None:
-        """Die: ``sentinel``, ``close`` or ``vanish``. Nothing happens to a dead one."""
+        """Die: ``sentinel``, ``close`` or ``vanish``. Nothing happens to a dead one.
+
+        A stalled engine can only vanish; the others wait until it goes on.
+        """
+        if how != "vanish":
+            await self._activity.running()
         if not self._alive:
             return
         self._alive = False
@@ -140,7 +169,7 @@ class Endpoint:
         self.setup.observer(events.EngineDied(self.setup.rank, how))
         if how == "sentinel":
             await self.out.sentinel()
-        self._leave_waves()
+        self._waves.leave()
         if how == "vanish" and self._vanish is not None:
             # The process ends as it is; nobody closes its sockets.
             self._cancel_tasks()
@@ -157,6 +186,7 @@ class Endpoint:
         if self.init is None:
             msg = f"engine {self.setup.rank} never learnt where to connect"
             raise ScriptError(msg)
+        await self._activity.running()
         self._disconnect()
         if not self._alive:
             self.engine = self._fresh_engine()
@@ -183,26 +213,44 @@ class Endpoint:
     @property
     def wave(self) -> int:
         """The engine's own wave."""
-        waves = self.setup.waves
-        if waves is None or not self._in_waves:
-            return self.engine.wave
-        return waves.wave(self.setup.rank)
+        shared = self._waves.wave()
+        return self.engine.wave if shared is None else shared
 
     async def hang(self, gate: str | None) -> None:
         """Wait for a gate; ``None`` = for ever."""
         await self._activity.hang(gate)
+        await self._activity.running()
+
+    async def stall(self, gate: str) -> None:
+        """Stop the whole engine until a gate opens; nothing if it is open."""
+        await self._activity.running()
+        if self.setup.gates.is_open(gate):
+            return
+        self._activity.hold()
+        self.setup.observer(events.EngineStalled(self.setup.rank, gate))
+        self._waves.stall()
+        if self._halt is not None:
+            self._halt(gate)
+        await self._activity.go_on_at(gate, self._resumed)
+
+    def _resumed(self) -> None:
+        self.setup.observer(events.EngineResumed(self.setup.rank))
+        self._waves.resume()
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until the engine's state satisfies a condition."""
         await self._activity.until(holds)
+        await self._activity.running()
 
     async def delay(self, seconds: float) -> None:
         """Wait for a time on the loop's clock."""
         await aio.pause_for(seconds)
+        await self._activity.running()
 
     async def next_turn(self) -> None:
         """Let whatever is ready run first."""
         await aio.next_turn()
+        await self._activity.running()
 
     def open_gate(self, name: str) -> None:
         """Open a gate of the run."""
@@ -221,10 +269,7 @@ class Endpoint:
     def apply_start_wave(self, start: StartDpWave) -> None:
         """Let a START_DP_WAVE take effect."""
         self.engine.apply_start_wave(start)
-        if self.setup.waves is not None and self._in_waves:
-            self.setup.waves.start_dp_wave(
-                self.setup.rank, wave=start.wave, exclude=start.exclude_engine_index
-            )
+        self._waves.start_dp_wave(wave=start.wave, exclude=start.exclude_engine_index)
 
     # --- joining ----------------------------------------------------------------------------
 
@@ -245,6 +290,7 @@ class Endpoint:
             sockets=self.out.sockets,
             emit=setup.observer,
             lingers=not vanishes,
+            running=self._activity.running,
         )
 
     async def _join(self) -> None:
@@ -259,23 +305,27 @@ class Endpoint:
     def _enter(self) -> None:
         """Startup is over: report it, take part in waves, read what arrives."""
         sockets, rank = self.out.sockets, self.setup.rank
-        has_coordinator = sockets.coordinator_input is not None
-        if has_coordinator and self.setup.waves is not None and not self._in_waves:
-            self._in_waves = True
-            self.setup.waves.enter(rank)
+        coordinator = sockets.coordinator_input
+        if coordinator is not None:
+            self._waves.enter()
         identity = self._joining().identity
-        self.setup.observer(events.EngineJoined(rank, identity, has_coordinator))
+        self.setup.observer(events.EngineJoined(rank, identity, coordinator is not None))
+        receiver = Receiver(
+            rank=rank,
+            codec=self._codec,
+            engine=self.engine,
+            out=self.out,
+            waves=self._waves,
+            emit=self.setup.observer,
+            begin=self._begin,
+            running=self._activity.running,
+            alive=lambda: self._alive,
+        )
         for number, socket in enumerate(sockets.inputs):
-            self._spawn(self._receive(socket, self._handle_input), f"input {number}")
-        if sockets.coordinator_input is not None:
-            coordinator = sockets.coordinator_input
-            self._spawn(self._receive(coordinator, self._handle_coordinator), "coordinator")
+            self._spawn(receiver.read_input(socket), f"input {number}")
+        if coordinator is not None:
+            self._spawn(receiver.read_coordinator(coordinator), "coordinator")
         self._joined.set()
-
-    def _leave_waves(self) -> None:
-        if self._in_waves and self.setup.waves is not None:
-            self._in_waves = False
-            self.setup.waves.leave(self.setup.rank)
 
     def _disconnect(self) -> None:
         self._cancel_tasks()
@@ -287,113 +337,45 @@ class Endpoint:
             if task is not current:
                 task.cancel()
 
-    # --- receiving --------------------------------------------------------------------------
-
-    async def _receive(
-        self, socket: Socket, handle: Callable[[list[bytes]], Coroutine[Any, Any, None]]
-    ) -> None:
-        while self._alive:
-            try:
-                frames = await socket.recv()
-            except SocketClosedError:
-                return
-            if self._alive:
-                await handle(frames)
-
-    def _decode(self, frames: list[bytes]) -> EngineInput | None:
-        try:
-            return self._codec.decode_engine_input(frames)
-        except DecodeError as error:
-            self.setup.observer(events.UnknownSeen(self.setup.rank, str(error)))
-            return None
-
-    async def _handle_input(self, frames: list[bytes]) -> None:
-        message = self._decode(frames)
-        if isinstance(message, UtilityCall) and is_fence(message):
-            index = message.client_index
-            await self.out.reply(
-                message.call_id, message.method, value=True, client_index=index, silent=True
-            )
-        elif isinstance(message, StartDpWave):
-            detail = "START_DP_WAVE on the input socket"
-            self.setup.observer(events.UnknownSeen(self.setup.rank, detail))
-        elif message is not None:
-            await self._begin(self._accept(message))
-
-    async def _handle_coordinator(self, frames: list[bytes]) -> None:
-        if frames == [READY_GATE]:
-            # After startup it changes nothing, but shows that a late subscription was heard.
-            self.setup.observer(events.GateOpened(self.setup.rank))
-            return
-        message = self._decode(frames)
-        if isinstance(message, StartDpWave):
-            rank, wave, exclude = self.setup.rank, message.wave, message.exclude_engine_index
-            self.setup.observer(events.StartWaveSeen(rank, wave, exclude))
-            await self._begin(self.engine.start_wave(message))
-        elif message is not None:
-            detail = f"{type(message).__name__} on the coordinator socket"
-            self.setup.observer(events.UnknownSeen(self.setup.rank, detail))
-
-    def _accept(self, message: Add | Abort | UtilityCall) -> Plan:
-        """Report what arrived, and let the engine choose its plan."""
-        rank, emit = self.setup.rank, self.setup.observer
-        if isinstance(message, Add):
-            emit(_add_seen(rank, message))
-            return self._add(message.request)
-        if isinstance(message, Abort):
-            emit(events.AbortSeen(rank, tuple(message.request_ids)))
-            return self.engine.abort(message.request_ids)
-        emit(
-            events.UtilitySeen(
-                rank,
-                message.call_id,
-                message.method,
-                stable_repr(message.args),
-                message.client_index,
-            )
-        )
-        return self.engine.utility_call(message)
-
-    def _add(self, request: EngineCoreRequest) -> Plan:
-        plan = self.engine.match(request)
-        if not plan.ignores:
-            if self._in_waves and self.setup.waves is not None:
-                # Before the request counts as work: whether the engine was idle decides.
-                paused = self.engine.utility.paused is not None
-                wave = request.current_wave
-                self.setup.waves.added(self.setup.rank, wave=wave, paused=paused)
-            plan = self.engine.accept(request, plan)
-        return plan
-
     def _changed(self) -> None:
         """The engine's state changed: waves and waiting plans are told."""
-        if self._in_waves and self.setup.waves is not None:
-            self.setup.waves.work(self.setup.rank, unfinished=self.engine.unfinished)
+        self._waves.work(unfinished=self.engine.unfinished)
         self._activity.changed()
 
     # --- plans ------------------------------------------------------------------------------
 
     async def _begin(self, plan: Plan) -> None:
         """Carry a plan out as far as it cannot take long; the rest gets its own task."""
-        for place, action in enumerate(plan.actions):
-            behaviour = behaviour_of(action)
-            if behaviour.blocks(action, plan.message):
-                self._spawn_plan(plan, place)
-                return
-            await behaviour.carry_out(action, plan.message, self)
-            if not self._alive:
-                return
+        blocking = [
+            place
+            for place, action in enumerate(plan.actions)
+            if behaviour_of(action).blocks(action, plan.message)
+        ]
+        first = blocking[0] if blocking else len(plan.actions)
+        task = asyncio.current_task()
+        self._activity.begin(task)
+        try:
+            await self._carry_out(plan, 0, first)
+            if blocking and self._alive:
+                self._spawn_plan(plan, first)
+        finally:
+            self._activity.end(task)
 
-    async def _carry_out(self, plan: Plan, start: int) -> None:
-        for action in plan.actions[start:]:
+    async def _carry_out(self, plan: Plan, start: int, stop: int | None = None) -> None:
+        for action in plan.actions[start:stop]:
+            await self._activity.running()
             await behaviour_of(action).carry_out(action, plan.message, self)
             if not self._alive:
                 return
 
-    def _spawn_plan(self, plan: Plan, start: int) -> None:
-        task = self._spawn(self._carry_out(plan, start), plan.message.kind)
+    def _spawn_plan(self, plan: Plan, start: int) -> asyncio.Task[None]:
+        return self._spawn_tracked(self._carry_out(plan, start), plan.message.kind)
+
+    def _spawn_tracked(self, work: Coroutine[Any, Any, None], what: str) -> asyncio.Task[None]:
+        task = self._spawn(work, what)
         self._activity.begin(task)
         task.add_done_callback(self._activity.end)
+        return task
 
     def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> asyncio.Task[None]:
         name = f"engine {self.setup.rank}: {what}"
@@ -411,20 +393,3 @@ class Endpoint:
             self._failure = error
             self._joined.set()
             self.setup.on_failure(error)
-
-
-def _add_seen(rank: int, message: Add) -> events.AddSeen:
-    request = message.request
-    params = request.sampling_params
-    extra = params.get("extra_args") if params is not None else None
-    return events.AddSeen(
-        engine=rank,
-        request_id=request.request_id,
-        external_id=request.external_req_id,
-        wave=request.current_wave,
-        data_parallel_rank=request.data_parallel_rank,
-        client_index=request.client_index,
-        prompt=tuple(request.prompt_token_ids or ()),
-        extra_args="" if extra is None else stable_repr(extra),
-        aux_bytes=tuple(len(frame) for frame in message.aux),
-    )

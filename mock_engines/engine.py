@@ -23,6 +23,7 @@ from client.protocol.messages import (
 from client.protocol.profiles import Profile
 from mock_engines import utilities
 from mock_engines.behaviours.model import Rule
+from mock_engines.events import MockEvent
 from mock_engines.matching import Message, Plan, RuleBook, names_of
 from mock_engines.requests import MockRequest
 from mock_engines.tokens import caller_id, tokens_for
@@ -62,11 +63,13 @@ class MockEngine:
 
     # --- what arrives -----------------------------------------------------------------------
 
-    def match(self, request: EngineCoreRequest) -> Plan:
-        """Choose the plan for an ADD. Nothing else changes yet; see ``accept``."""
-        return self._rules.plan(
-            Message("add"), names_of(request.request_id, request.external_req_id)
-        )
+    def match(self, request: EngineCoreRequest, seen: MockEvent | None = None) -> Plan:
+        """Choose the plan for an ADD. Nothing else changes yet; see ``accept``.
+
+        ``seen``, here and below: the event that the message makes.
+        """
+        names = names_of(request.request_id, request.external_req_id)
+        return self._rules.plan(Message("add"), names, seen)
 
     def accept(self, request: EngineCoreRequest, plan: Plan) -> Plan:
         """Take the request of an ADD up, unless the plan ignores it.
@@ -90,19 +93,19 @@ class MockEngine:
         self._on_change()
         return replace(plan, message=Message("add", request=accepted))
 
-    def abort(self, request_ids: Sequence[str]) -> Plan:
+    def abort(self, request_ids: Sequence[str], seen: MockEvent | None = None) -> Plan:
         """Take an ABORT; nothing ends before the plan says so."""
         ids = tuple(request_ids)
         names = [name for request_id in ids for name in self.names(request_id)]
-        return self._rules.plan(Message("abort", request_ids=ids), names)
+        return self._rules.plan(Message("abort", request_ids=ids), names, seen)
 
-    def utility_call(self, call: UtilityCall) -> Plan:
+    def utility_call(self, call: UtilityCall, seen: MockEvent | None = None) -> Plan:
         """Take a UTILITY that is no fence."""
-        return self._rules.plan(Message("utility", call=call))
+        return self._rules.plan(Message("utility", call=call), seen=seen)
 
-    def start_wave(self, start: StartDpWave) -> Plan:
+    def start_wave(self, start: StartDpWave, seen: MockEvent | None = None) -> Plan:
         """Take a START_DP_WAVE."""
-        return self._rules.plan(Message("start_wave", start=start))
+        return self._rules.plan(Message("start_wave", start=start), seen=seen)
 
     # --- requests ---------------------------------------------------------------------------
 

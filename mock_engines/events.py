@@ -158,6 +158,21 @@ class EngineDied:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineStalled:
+    """The engine reads and sends nothing any more, until ``gate`` opens; its sockets stay."""
+
+    engine: int
+    gate: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineResumed:
+    """A stalled engine goes on."""
+
+    engine: int
+
+
+@dataclass(frozen=True, slots=True)
 class EngineIdle:
     """The engine has no request, no utility in work and no action under way (fence answer)."""
 
@@ -181,6 +196,8 @@ MockEvent = (
     | StatsSent
     | RawSent
     | EngineDied
+    | EngineStalled
+    | EngineResumed
     | EngineIdle
 )
 Observer = Callable[[MockEvent], None]

@@ -35,6 +35,12 @@ class WaveLink(Protocol):
     def work(self, rank: int, *, unfinished: bool) -> None:
         """The engine has unfinished requests now, or none."""
 
+    def stall(self, rank: int) -> None:
+        """The engine stopped for a while."""
+
+    def resume(self, rank: int) -> None:
+        """The engine goes on."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSetup:
@@ -74,26 +80,33 @@ class EngineHandle(Protocol):
     def busy(self) -> bool:
         """Whether an action is under way that waits for nothing scripted."""
 
+    @property
+    def stalled(self) -> bool:
+        """Whether it reads and sends nothing, until a gate opens."""
+
     async def joined(self) -> None:
         """Return once startup is over."""
 
     async def act(self, actions: Sequence[Action], *, background: bool) -> None:
-        """Carry out actions outside any rule."""
+        """Carry out actions outside any rule. One that stalls the engine is not waited for."""
 
     async def idle(self) -> None:
-        """Return once every action has ended or waits for a gate, a state, or for ever."""
+        """Return once every action has ended or waits for a gate, a state, or for ever.
+
+        A stalled engine is not waited for.
+        """
 
     def state(self) -> Mapping[str, Any]:
         """The engine's state as plain values."""
 
     async def notice(self, notice: str, wave: int) -> None:
-        """Send a wave notice that the wave model asks for."""
+        """Send a wave notice that the wave model asks for; a stalled engine does so later."""
 
     def waves_moved(self) -> None:
         """The wave model changed; a child process is told."""
 
     async def die(self, how: str) -> None:
-        """Die: ``sentinel``, ``close`` or ``vanish``."""
+        """Die: ``sentinel``, ``close`` or ``vanish``; a stalled one can only vanish."""
 
     async def rejoin(self) -> None:
         """Come back with the same identity; returns once registered."""

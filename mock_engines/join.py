@@ -9,7 +9,7 @@ protocol page, section 3.2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from client.protocol.codec import Codec
@@ -59,7 +59,8 @@ class JoinAddresses:
 class Joining:
     """One attempt of one engine to join. Sockets belong to ``sockets`` once they are open.
 
-    ``lingers``: outputs that are under way outlive the engine.
+    ``lingers``: outputs that are under way outlive the engine. ``running``: returns when the
+    engine is not stalled.
     """
 
     transport: Transport
@@ -71,6 +72,7 @@ class Joining:
     sockets: Sockets
     emit: events.Observer
     lingers: bool = True
+    running: Callable[[], Awaitable[None]] = aio.at_once
 
     @property
     def identity(self) -> bytes:
@@ -81,6 +83,7 @@ class Joining:
 
     async def run(self) -> Init | None:
         """Join for the first time; returns the addresses that were used, if there were any."""
+        await self.running()
         known = self.addresses.as_init()
         if self.addresses.handshake is not None:
             handshake = await self._dealer(self.addresses.handshake)
@@ -138,6 +141,7 @@ class Joining:
     async def _await_init(self, handshake: Socket) -> Init:
         while True:
             frames = await handshake.recv()
+            await self.running()
             if len(frames) == 1:
                 return self.codec.decode_init(frames[0])
             self._unknown("INIT", frames)
@@ -171,6 +175,7 @@ class Joining:
         socket = self.sockets.coordinator_input
         while socket is not None:
             frames = await socket.recv()
+            await self.running()
             if frames == [READY_GATE]:
                 self.emit(events.GateOpened(self.rank))
                 return

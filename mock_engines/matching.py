@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, Literal
 
 from client.protocol.messages import StartDpWave, UtilityCall
+from mock_engines import events
 from mock_engines.behaviours.model import Action, Rule
 from mock_engines.requests import MockRequest
 from mock_engines.tokens import caller_id
@@ -70,11 +71,19 @@ class RuleBook:
         """How many messages each rule has met so far."""
         return tuple(self._met)
 
-    def plan(self, message: Message, names: Iterable[str] = ()) -> Plan:
-        """Choose what to do. ``names``: names of the requests that the message is about."""
+    def plan(
+        self, message: Message, names: Iterable[str] = (), seen: events.MockEvent | None = None
+    ) -> Plan:
+        """Choose what to do.
+
+        Args:
+            message: what arrived.
+            names: names of the requests that it is about.
+            seen: the event that it makes, whose fields rules may ask for.
+        """
         names = tuple(names)
         for number, rule in enumerate(self._rules):
-            if not _fits(rule, message, names):
+            if not _fits(rule, message, names, seen):
                 continue
             self._met[number] += 1
             met = self._met[number]
@@ -86,9 +95,23 @@ class RuleBook:
         return Plan(message, WELL_BEHAVED)
 
 
-def _fits(rule: Rule, message: Message, names: Sequence[str]) -> bool:
+EVENT_OF: Mapping[Kind, type[events.MockEvent]] = {
+    "add": events.AddSeen,
+    "abort": events.AbortSeen,
+    "utility": events.UtilitySeen,
+    "start_wave": events.StartWaveSeen,
+}
+"""The event that a message of each kind makes; ``where`` of a rule names its fields."""
+
+
+def _fits(
+    rule: Rule, message: Message, names: Sequence[str], seen: events.MockEvent | None
+) -> bool:
     if rule.on != message.kind:
         return False
+    for field, wanted in rule.where.items():
+        if _plain(getattr(seen, field, None)) != _plain(wanted):
+            return False
     if rule.method is not None:
         if message.call is None:
             return False
@@ -97,3 +120,8 @@ def _fits(rule: Rule, message: Message, names: Sequence[str]) -> bool:
     if rule.request is not None:
         return any(fnmatchcase(name, rule.request) for name in names)
     return True
+
+
+def _plain(value: Any) -> Any:
+    """Lists of a script are tuples in events."""
+    return tuple(_plain(item) for item in value) if isinstance(value, list | tuple) else value

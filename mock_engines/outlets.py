@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from client.protocol.messages import (
     UtilityOutput,
 )
 from client.protocol.transport import Socket
-from mock_engines import events
+from mock_engines import aio, events
 from mock_engines.stable import stable_repr
 
 RAW_SHOWN_BYTES = 64
@@ -46,10 +46,20 @@ class Sockets:
 
 
 class Outlets:
-    """Sends for one engine; each method emits its event in the moment in which it sends."""
+    """Sends for one engine; each method emits its event in the moment in which it sends.
 
-    def __init__(self, rank: int, codec: Codec, observer: events.Observer) -> None:
+    ``running``: returns when the engine may send; a stalled one may not.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        codec: Codec,
+        observer: events.Observer,
+        running: Callable[[], Awaitable[None]] = aio.at_once,
+    ) -> None:
         self.sockets = Sockets()
+        self._running = running
         self._rank = rank
         self._codec = codec
         self._emit = observer
@@ -83,6 +93,7 @@ class Outlets:
         engine_index: int | None = None,
     ) -> None:
         """Send output rows in one message."""
+        await self._running()
         frames = self._envelope(engine_index, outputs=tuple(rows))
         socket = self._main(client_index)
         for row in rows:
@@ -93,6 +104,7 @@ class Outlets:
 
     async def finished_only(self, request_ids: Sequence[str], *, client_index: int = 0) -> None:
         """Send ``finished_requests`` without a final output."""
+        await self._running()
         ids = tuple(RequestId(request_id) for request_id in request_ids)
         frames = self._envelope(None, finished_requests=ids)
         socket = self._main(client_index)
@@ -111,6 +123,7 @@ class Outlets:
         silent: bool = False,
     ) -> None:
         """Send a utility reply. ``silent``: without an event (the fence)."""
+        await self._running()
         output = UtilityOutput(CallId(call_id), failure, None if failure is not None else value)
         frames = self._envelope(engine_index, utility_output=output)
         socket = self._main(client_index)
@@ -123,6 +136,7 @@ class Outlets:
         self, stats: Mapping[str, Any], *, engine_index: int | None, coordinator: bool
     ) -> None:
         """Send scheduler stats, and nothing else, on the main or the coordinator path."""
+        await self._running()
         frames = self._envelope(engine_index, scheduler_stats=stats)
         socket = self._coordinator() if coordinator else self._main(0)
         index = self._rank if engine_index is None else engine_index
@@ -135,6 +149,7 @@ class Outlets:
         self, notice: str, wave: int, *, engine_index: int | None = None, silent: bool = False
     ) -> None:
         """Send a wave notice, ``complete`` or ``start``. ``silent``: without an event."""
+        await self._running()
         field_name = "wave_complete" if notice == "complete" else "start_wave"
         frames = self._envelope(engine_index, **{field_name: Wave(wave)})
         socket = self._coordinator()
@@ -144,6 +159,7 @@ class Outlets:
 
     async def raw(self, frames: Sequence[bytes], path: str) -> None:
         """Send scripted frames on ``main``, ``coordinator``, ``input`` or ``handshake``."""
+        await self._running()
         socket = self._raw_socket(path)
         shown = tuple(frame[:RAW_SHOWN_BYTES].hex() for frame in frames)
         self._emit(events.RawSent(self._rank, path, shown))
@@ -163,5 +179,6 @@ class Outlets:
 
     async def sentinel(self) -> None:
         """Tell every frontend that this engine is dead."""
+        await self._running()
         for socket in self.sockets.outputs:
             await socket.send([ENGINE_CORE_DEAD])

@@ -1,4 +1,8 @@
-"""Engines that run as child processes, so that they can really vanish.
+"""Engines that run as child processes, so that they can really vanish, and really stall.
+
+A child that stalls holds itself up first, and when what it had sent is gone it asks to be stopped;
+we stop it (SIGSTOP) if its gate is still closed, and let it go on when that opens. So both signals
+are ours and cannot overtake each other.
 
 Only for real sockets. No child outlives its parent: see ``mock_engines.child``.
 """
@@ -7,22 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import os
-import socket
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from mock_engines import aio
+from mock_engines import aio, events
 from mock_engines.behaviours.model import Action
-from mock_engines.control import LINE_BYTES_MAX, Control
+from mock_engines.control import Control
 from mock_engines.event_json import event_from_json
 from mock_engines.handle import EngineSetup
 from mock_engines.outlets import ScriptError
+from mock_engines.spawn import ChildProcess, open_control, spawn
 
-IMPORT_ROOT = str(Path(__file__).resolve().parent.parent)
-"""A child must find the package that its parent uses, however that was found."""
 STOP_S_MAX = 5.0
 """How long a child may take to stop in order before it is killed."""
 
@@ -52,14 +51,17 @@ class ProcessEngine:
     def __init__(self, setup: EngineSetup, transport: str) -> None:
         self.setup = setup
         self._transport = transport
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: ChildProcess | None = None
         self._control: Control | None = None
         self._life: asyncio.Task[None] | None = None
         self._joined = asyncio.Event()
         self._connected = asyncio.Event()
         self._state: dict[str, Any] = {"alive": True, "joined": False, "request_ids": []}
         self._waiting: dict[int, asyncio.Future[None]] = {}
+        self._until_stalled: dict[int, None] = {}
+        self._let_go: dict[int, None] = {}
         self._asked = 0
+        self._stalled_at: str | None = None
         self._gates_here: dict[str, int] = {}
         self._init: dict[str, Any] | None = None
         self._in_waves = False
@@ -85,6 +87,11 @@ class ProcessEngine:
         return bool(self._waiting)
 
     @property
+    def stalled(self) -> bool:
+        """Whether it reads and sends nothing, until a gate opens."""
+        return self._stalled_at is not None
+
+    @property
     def process_id(self) -> int | None:
         """Id of the process, ``None`` when there is none."""
         return None if self._process is None else self._process.pid
@@ -96,25 +103,34 @@ class ProcessEngine:
             raise self._failure
 
     async def act(self, actions: Sequence[Action], *, background: bool = False) -> None:
-        """Carry out actions outside any rule."""
+        """Carry out actions outside any rule. One that stalls the engine is not waited for."""
         if not self._state["alive"]:
             msg = f"engine {self.setup.rank} is dead and cannot act"
             raise ScriptError(msg)
+        if self.stalled and any(action.die == "vanish" for action in actions[:1]):
+            await self.die("vanish")
+            return
         dumped = [action.model_dump(exclude_unset=True) for action in actions]
-        await self._ask({"do": "act", "actions": dumped, "background": background})
+        await self._ask(
+            {"do": "act", "actions": dumped, "background": background},
+            until_stalled=background or any(action.stall is not None for action in actions),
+        )
 
     async def idle(self) -> None:
-        """Return once its actions ended or wait, and all its events have arrived."""
-        if self._life is not None:
-            await self._ask({"do": "idle"})
+        """Return once its actions ended or wait, and all its events have arrived.
+
+        A stalled engine is not waited for.
+        """
+        if self._life is not None and not self.stalled:
+            await self._ask({"do": "idle"}, until_stalled=True)
 
     def state(self) -> Mapping[str, Any]:
         """The engine's state, as it said last."""
-        return {**self._state, "joined": self.has_joined}
+        return {**self._state, "joined": self.has_joined, "stalled": self.stalled}
 
     async def notice(self, notice: str, wave: int) -> None:
-        """Send a wave notice that the wave model asks for."""
-        await self._ask({"do": "notice", "notice": notice, "wave": wave})
+        """Send a wave notice that the wave model asks for; a stalled engine does so later."""
+        await self._ask({"do": "notice", "notice": notice, "wave": wave}, until_stalled=True)
 
     def waves_moved(self) -> None:
         """Tell the child its wave, if that has changed."""
@@ -126,11 +142,17 @@ class ProcessEngine:
             self._tell({"do": "wave", "wave": wave})
 
     async def die(self, how: str) -> None:
-        """Die; ``vanish`` is a SIGKILL."""
-        if self._state["alive"]:
+        """Die; ``vanish`` is a SIGKILL, which a stalled engine need not help with."""
+        if not self._state["alive"]:
+            return
+        if how == "vanish" and self.stalled:
+            self._state = {**self._state, "alive": False}
+            self.setup.observer(events.EngineDied(self.setup.rank, how))
+            self._kill()
+        else:
             await self._ask({"do": "die", "how": how})
-            if how == "vanish" and self._life is not None:
-                await aio.ended([self._life])
+        if how == "vanish" and self._life is not None:
+            await aio.ended([self._life])
 
     async def rejoin(self) -> None:
         """Come back with the same identity, in a new process if the old one is gone."""
@@ -145,10 +167,12 @@ class ProcessEngine:
         await self.joined()
 
     async def stop(self) -> None:
-        """Stop the process, kill it if it takes too long, and reap it. Idempotent."""
+        """Stop the process, kill it if it is halted or takes too long, and reap it. Idempotent."""
         self._stopped = True
         if self._life is None:
             return
+        if self._process is not None and self._process.halted:
+            self._kill()
         timer = asyncio.get_running_loop().call_later(STOP_S_MAX, self._kill)
         try:
             self._tell({"do": "stop"})
@@ -186,19 +210,9 @@ class ProcessEngine:
         }
 
     async def _live(self, *, rejoin: bool) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            roots = (IMPORT_ROOT, os.environ.get("PYTHONPATH"))
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "mock_engines.child"),
-                *(str(theirs.fileno()), str(os.getpid())),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(root for root in roots if root)},
-            )
+        self._process, pipe = await spawn()
         try:
-            streams = await asyncio.open_connection(sock=ours, limit=LINE_BYTES_MAX)
-            self._control = Control(*streams)
+            self._control = await open_control(pipe)
             self._tell({"do": "config", **self._config(rejoin=rejoin)})
             self._connected.set()
             if self._stopped:
@@ -215,13 +229,14 @@ class ProcessEngine:
             await self._process.wait()
 
     def _kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None:
             self._process.kill()
 
     def _life_ended(self, task: asyncio.Task[None]) -> None:
-        code = self._process.returncode if self._process is not None else None
+        code = self._process.exit_code if self._process is not None else None
         self._life = None
         self._process = None
+        self._stalled_at = None
         self._connected.set()
         for gate, number in self._gates_here.items():
             self.setup.gates.count_remote(gate, -number)
@@ -231,6 +246,8 @@ class ProcessEngine:
             error = ChildError(f"process of engine {self.setup.rank} ended by itself ({code})")
         self._state = {**self._state, "alive": False, "joined": False}
         self._leave_waves()
+        self._until_stalled.clear()
+        self._let_go.clear()
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
@@ -252,23 +269,52 @@ class ProcessEngine:
         if self._control is not None:
             self._control.send(line)
 
-    async def _ask(self, line: Mapping[str, Any]) -> None:
-        """Send a command and wait until it is done; a process that is gone has nothing to do."""
+    async def _ask(self, line: Mapping[str, Any], *, until_stalled: bool = False) -> None:
+        """Send a command and wait until it is done; a process that is gone has nothing to do.
+
+        ``until_stalled``: do not wait for a stalled engine, which does it later.
+        """
         if self._life is None or self._stopped:
             return
         await self._connected.wait()
         self._asked += 1
         number = self._asked
+        self._tell({**line, "id": number})
+        if until_stalled and self.stalled:
+            self._let_go[number] = None
+            return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
-        self._tell({**line, "id": number})
+        if until_stalled:
+            self._until_stalled[number] = None
         try:
             await future
         finally:
             self._waiting.pop(number, None)
+            self._until_stalled.pop(number, None)
+
+    # --- stalls -----------------------------------------------------------------------------
+
+    def _stalled(self, gate: str) -> None:
+        """The engine holds itself up; whoever need not wait for it is let go."""
+        if self.setup.gates.is_open(gate):
+            return  # the child hears of it in a moment
+        self._stalled_at = gate
+        for number in tuple(self._until_stalled):
+            self._let_go[number] = None
+            self._done(number, None)
+
+    def _halt(self, gate: str) -> None:
+        """The engine asks to be stopped. Not if its gate has opened meanwhile, or at the end."""
+        if self._process is not None and self._stalled_at == gate and not self._stopped:
+            self._process.halt()
 
     def _gate_opened(self, name: str) -> None:
         self._tell({"do": "open", "gate": name})
+        if self._stalled_at is not None and name in (self._stalled_at, "*"):
+            self._stalled_at = None
+            if self._process is not None:
+                self._process.go_on()
 
     def _take(self, line: dict[str, Any]) -> None:
         if "state" in line:
@@ -276,7 +322,11 @@ class ProcessEngine:
         match line["do"]:
             case "event":
                 event = event_from_json(line["event"])
+                if isinstance(event, events.EngineStalled):
+                    self._stalled(event.gate)
                 self.setup.observer(event)
+            case "halt":
+                self._halt(line["gate"])
             case "joined":
                 self._init = line["init"]
                 self._joined.set()
@@ -291,7 +341,15 @@ class ProcessEngine:
             case "failure":
                 self._failed(ChildError(line["error"]))
             case "done":
-                self._done(line["id"], line["error"])
+                self._answered(line["id"], line["error"])
+
+    def _answered(self, number: int, error: str | None) -> None:
+        if number in self._let_go:
+            del self._let_go[number]
+            if error is not None:
+                self._failed(ScriptError(error))
+        else:
+            self._done(number, error)
 
     def _done(self, number: int, error: str | None) -> None:
         future = self._waiting.get(number)

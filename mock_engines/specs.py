@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from client.protocol.ids import RANKS_MAX
-from mock_engines.behaviours.model import EngineSpec, Join, Rule
+from mock_engines.behaviours.model import Action, EngineSpec, Join, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,16 @@ class EngineScript:
     def vanishes(self) -> bool:
         """Whether a rule makes the engine's process disappear."""
         return any(action.die == "vanish" for rule in self.rules for action in rule.do)
+
+    @property
+    def needs_process(self) -> bool:
+        """Whether a rule does to the engine what only happens to whole processes."""
+        return any(happens_to_processes(rule.do) for rule in self.rules)
+
+
+def happens_to_processes(actions: Iterable[Action]) -> bool:
+    """Whether one of these actions lets an engine vanish or stall."""
+    return any(action.die == "vanish" or action.stall is not None for action in actions)
 
 
 def _specificity(spec: EngineSpec) -> int:

@@ -64,6 +64,14 @@ class ClusterWaves:
         """The engine has unfinished requests now, or none."""
         self._take(self.model.work(rank, unfinished=unfinished))
 
+    def stall(self, rank: int) -> None:
+        """The engine stopped for a while."""
+        self.model.stall(rank)
+
+    def resume(self, rank: int) -> None:
+        """The engine goes on."""
+        self._take(self.model.resume(rank))
+
     def stop(self) -> None:
         """Send nothing any more."""
         self._queue.clear()

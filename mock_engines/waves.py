@@ -12,7 +12,7 @@ decides at once what the exchange would have brought:
   twice for one wave, which the coordinator ignores; here it happens once.
 
 Ranks that have died do not take part: their peers would hang, and a scenario about that says so
-itself.
+itself. A rank that is stalled holds the wave open until it goes on.
 
 Source: vLLM ``v1/engine/core.py`` (DPEngineCoreProc: ``add_request``,
 ``_handle_client_request``, ``run_busy_loop``).
@@ -40,12 +40,21 @@ class SendNotice:
 
 @dataclass(slots=True)
 class RankWave:
-    """Wave state of one rank. ``announced``: last wave for which it sent ``start_wave``."""
+    """Wave state of one rank.
+
+    ``announced``: last wave for which it sent ``start_wave``; ``stalled``: it steps no further.
+    """
 
     wave: int = 0
     running: bool = False
     has_work: bool = False
     announced: int | None = None
+    stalled: bool = False
+
+    @property
+    def may_complete(self) -> bool:
+        """Whether this rank lets its wave end."""
+        return self.running and not self.has_work and not self.stalled
 
 
 class AutoWaves:
@@ -116,6 +125,18 @@ class AutoWaves:
         effects = self._run(rank) if unfinished else []
         return [*effects, *self._complete_if_idle()]
 
+    def stall(self, rank: int) -> None:
+        """The rank stopped: its peers would wait for it in the exchange, so no wave completes."""
+        if rank in self._ranks:
+            self._ranks[rank].stalled = True
+
+    def resume(self, rank: int) -> list[SendNotice]:
+        """The rank goes on."""
+        if rank not in self._ranks:
+            return []
+        self._ranks[rank].stalled = False
+        return self._complete_if_idle()
+
     def _start(self, rank: int) -> SendNotice:
         state = self._ranks[rank]
         state.announced = state.wave
@@ -135,7 +156,7 @@ class AutoWaves:
 
     def _complete_if_idle(self) -> list[SendNotice]:
         states = self._ranks.values()
-        if not states or not all(state.running and not state.has_work for state in states):
+        if not states or not all(state.may_complete for state in states):
             return []
         first = next(iter(self._ranks))
         notice = SendNotice(first, COMPLETE, self._ranks[first].wave)

@@ -44,6 +44,9 @@ class EngineIO(Protocol):
     async def hang(self, gate: str | None) -> None:
         """Wait until a gate opens; ``None`` = for ever."""
 
+    async def stall(self, gate: str) -> None:
+        """Stop the whole engine until a gate opens."""
+
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until the engine's state satisfies a condition."""
 

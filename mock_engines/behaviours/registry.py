@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import pkgutil
@@ -10,9 +11,9 @@ from functools import cache
 
 import mock_engines.behaviours as package
 from mock_engines.behaviours.base import Behaviour
-from mock_engines.behaviours.model import Action, EngineSpec
+from mock_engines.behaviours.model import Action, EngineSpec, Rule
 from mock_engines.frames import parse_frames
-from mock_engines.matching import Kind
+from mock_engines.matching import EVENT_OF, Kind
 
 
 @cache
@@ -65,11 +66,24 @@ def action_problems(actions: Iterable[Action], kind: Kind) -> list[str]:
     return problems
 
 
+def rule_problems(rule: Rule) -> list[str]:
+    """Say what is wrong with one rule; empty = nothing."""
+    fields = [field.name for field in dataclasses.fields(EVENT_OF[rule.on])]
+    strangers = [name for name in rule.where if name not in fields]
+    return [
+        *(
+            f"where: {name!r} is no field of {rule.on!r}; it has {', '.join(fields)}"
+            for name in strangers
+        ),
+        *action_problems(rule.do, rule.on),
+    ]
+
+
 def spec_problems(specs: Iterable[EngineSpec]) -> list[str]:
     """Say what is wrong with behaviours beyond their schema; empty = nothing."""
     return [
         f"entry {number}, rule {place}: {problem}"
         for number, spec in enumerate(specs)
         for place, rule in enumerate(spec.rules)
-        for problem in action_problems(rule.do, rule.on)
+        for problem in rule_problems(rule)
     ]

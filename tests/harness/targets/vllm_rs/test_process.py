@@ -1,0 +1,177 @@
+"""Starting and ending a process, with a script in the place of the binary."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from client.aio import with_deadline
+from harness.targets.base import TargetError
+from harness.targets.vllm_rs.command import ServeOptions, serve_command, serve_environment
+from harness.targets.vllm_rs.ports import PortLease
+from harness.targets.vllm_rs.process import FrontendProcess
+from harness.trace.events import LogLine, ProcessExited
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the frontend runs on Linux")
+
+OBEDIENT = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+print("(RustFrontend pid=1) INFO 11-29 18:10:34 [src/a.rs:1] engines connected engine_count=2")
+sys.stderr.write("without end of line"); sys.stderr.flush()
+print("ready", flush=True)
+while True: signal.pause()
+"""
+STUBBORN = """
+import signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("ready", flush=True)
+while True: signal.pause()
+"""
+TIMEOUT_S = 20.0
+
+
+class Running:
+    """A process and what it told."""
+
+    def __init__(self):
+        self.events = []
+        self.ready = asyncio.get_running_loop().create_future()
+        self.process = FrontendProcess(self.events.append, self._line)
+
+    def _line(self, line: LogLine):
+        if line.text == "ready" and not self.ready.done():
+            self.ready.set_result(None)
+
+    async def start(self, script):
+        await self.process.start([sys.executable, "-S", "-c", script], dict(os.environ))
+        await with_deadline(self.ready, TIMEOUT_S)
+
+
+def test_lines_of_both_streams_become_events_and_the_exit_is_the_last():
+    async def main():
+        running = Running()
+        await running.start(OBEDIENT)
+        assert running.process.running
+        assert os.getsid(running.process.pid) == running.process.pid
+        assert await running.process.terminate() == 0
+        return running
+
+    running = asyncio.run(main())
+    assert running.events[-1] == ProcessExited(0)
+    lines = {event.text: event.pattern for event in running.events[:-1]}
+    assert lines == {
+        "engines connected engine_count=2": "engines-connected",
+        "ready": "other",
+        "without end of line": "other",
+    }
+    assert len(running.process.tail) == 3
+
+
+def test_a_process_that_ignores_sigterm_is_killed():
+    async def main():
+        running = Running()
+        await running.start(STUBBORN)
+        return await running.process.terminate(0.05), running.process.running
+
+    assert asyncio.run(main()) == (-signal.SIGKILL, False)
+
+
+def test_ending_twice_or_before_the_start_is_harmless():
+    async def main():
+        running = Running()
+        assert await running.process.terminate() is None
+        await running.start(OBEDIENT)
+        await running.process.terminate()
+        running.process.kill()
+        return await running.process.terminate()
+
+    assert asyncio.run(main()) is not None
+
+
+def test_the_process_dies_with_its_starter_even_by_sigkill(tmp_path):
+    """A child starts it, tells its pid, and is killed."""
+    starter = tmp_path / "starter.py"
+    starter.write_text(
+        "import asyncio, os, sys\n"
+        "from harness.targets.vllm_rs.process import FrontendProcess\n"
+        "async def main():\n"
+        "    loop = asyncio.get_running_loop()\n"
+        "    up = loop.create_future()\n"
+        "    p = FrontendProcess(lambda e: None, lambda l: up.done() or up.set_result(None))\n"
+        f"    await p.start([sys.executable, '-S', '-c', {STUBBORN!r}], dict(os.environ))\n"
+        "    await up\n"
+        "    print(p.pid, flush=True)\n"
+        "    await loop.create_future()\n"
+        "asyncio.run(main())\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, str(starter)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        pid = int(child.stdout.readline())
+        handle = os.pidfd_open(pid)
+        child.kill()
+    try:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        assert poll.poll(TIMEOUT_S * 1000), "the process outlived its killed starter"
+    finally:
+        os.close(handle)
+
+
+def test_what_cannot_be_started_is_a_target_error(monkeypatch):
+    async def main():
+        running = Running()
+        monkeypatch.setattr(sys, "executable", "/nowhere/python")
+        await running.process.start(["/nowhere/binary"], {})
+
+    with pytest.raises(TargetError, match="cannot start"):
+        asyncio.run(main())
+
+
+def test_leased_ports_are_below_the_ephemeral_range_and_differ():
+    first, second = PortLease(3), PortLease(3)
+    try:
+        ports = [*first.ports, *second.ports]
+        assert len(set(ports)) == 6
+        assert all(1024 < port < 32_768 for port in ports)
+    finally:
+        first.release()
+        second.release()
+
+
+def test_a_leased_port_is_not_leased_again_until_it_is_released(monkeypatch):
+    held = PortLease(1)
+    monkeypatch.setattr("harness.targets.vllm_rs.ports._candidates", lambda: iter(held.ports))
+    with pytest.raises(TargetError, match="no 1 free TCP ports"):
+        PortLease(1)
+    held.release()
+    again = PortLease(1)
+    assert again.ports == held.ports
+    again.release()
+
+
+def test_the_command_and_environment_follow_the_options(tmp_path):
+    options = ServeOptions(tmp_path, 3, 1, 2, 3, ready_timeout_s=0.5, shutdown_timeout_s=1.2)
+    command = serve_command(tmp_path / "vllm-rs", "0.24.0", options)
+    assert command[1:3] == ["serve", str(tmp_path)]
+    pairs = dict(zip(command[3::2], command[4::2], strict=True))
+    assert pairs["--data-parallel-size"] == "3"
+    assert pairs["--data-parallel-size-local"] == "0"
+    assert pairs["--engine-ready-timeout-secs"] == "1"
+    assert pairs["--shutdown-timeout"] == "2"
+    assert "--profiler-config" not in pairs
+    assert "--profiler-config" in serve_command(tmp_path / "vllm-rs", "0.25.0", options)
+    inherited = {"PATH": "/bin", "VLLM_DISABLE_REQUEST_ID_RANDOMIZATION": "1", "RUST_LOG": "off"}
+    environment = serve_environment(options, inherited)
+    assert environment["PATH"] == "/bin"
+    assert "VLLM_DISABLE_REQUEST_ID_RANDOMIZATION" not in environment
+    assert environment["RUST_LOG"].startswith("debug,")
+    assert environment["HF_HUB_OFFLINE"] == "1"
