@@ -1,1 +1,1 @@
-
+"""The harness: scenarios, simulation, trace, invariants, targets, reports and commands."""

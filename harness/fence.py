@@ -2,14 +2,17 @@
 
 Absence (of an ABORT, of a second broadcast) is judged behind a fence, never after a wait.
 In simulation the loop itself knows when nothing can run. Over real sockets a round trip to
-every live engine travels behind all earlier messages of the same sockets, and coordinator
-traffic, which has sockets of its own, is balanced against the trace.
+every engine that can answer travels behind all earlier messages of the same sockets, and
+coordinator traffic, which has sockets of its own, is balanced against the trace. An engine that is
+stalled, or dies or stalls on the way, is left out: what was sent to it stays under way.
 """
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
+from client.aio import cancel_and_wait, resolve
 from client.events import (
     CoordinatorPublished,
     CoordinatorStateApplied,
@@ -23,7 +26,14 @@ from harness.trace.events import Record
 from harness.trace.recorder import Recorder
 from harness.worlds import World
 from mock_engines.cluster import Cluster
-from mock_engines.events import EngineDied, EngineJoined, StartWaveSeen, WaveNoticeSent
+from mock_engines.events import (
+    EngineDied,
+    EngineJoined,
+    EngineResumed,
+    EngineStalled,
+    StartWaveSeen,
+    WaveNoticeSent,
+)
 
 ROUNDS = 2
 """A reply may cause a send (an output ends a request, its wave completes); two rounds see it."""
@@ -47,14 +57,17 @@ class Fence:
         self._trace = trace
         self._balance = None if black_box or world.virtual else Balance()
         self._live: dict[int, bool] = {}
+        self._trip: asyncio.Future[None] | None = None
         trace.subscribe(self._watch)
 
     def _watch(self, record: Record) -> None:
         event = record.event
-        if isinstance(event, EngineJoined):
+        if isinstance(event, EngineJoined | EngineResumed):
             self._live[event.engine] = True
-        elif isinstance(event, EngineDied):
+        elif isinstance(event, EngineDied | EngineStalled):
             self._live[event.engine] = False
+            if self._trip is not None:
+                resolve(self._trip)
         if self._balance is not None:
             self._balance.feed(event)
 
@@ -63,8 +76,7 @@ class Fence:
         for _ in range(ROUNDS):
             await self._cluster.idle()
             if not self._world.virtual:
-                live = tuple(rank for rank in sorted(self._live) if self._live[rank])
-                await self._frontend.fence(live)
+                await self._round_trip()
                 await self._balanced()
             await self._world.settle()
 
@@ -72,6 +84,23 @@ class Fence:
         """The external coordinator starts anew: what its predecessor had not handled is lost."""
         if self._balance is not None:
             self._balance.forget()
+
+    async def _round_trip(self) -> None:
+        """Reach every engine that can answer; begin anew with the rest when one no longer can."""
+        loop = asyncio.get_running_loop()
+        over = False
+        while not over:
+            live = tuple(rank for rank in sorted(self._live) if self._live[rank])
+            task = loop.create_task(self._frontend.fence(live), name="fence")
+            self._trip = loop.create_future()
+            task.add_done_callback(partial(_wake, self._trip))
+            try:
+                await self._trip
+                over = task.done()
+            finally:
+                self._trip = None
+                await cancel_and_wait([task])
+        task.result()
 
     async def _balanced(self) -> None:
         balance = self._balance
@@ -93,6 +122,10 @@ class Fence:
             unsubscribe()
 
 
+def _wake(trip: asyncio.Future[None], _task: asyncio.Task[None]) -> None:
+    resolve(trip)
+
+
 class Balance:
     """Counts coordinator messages sent against those handled, for the reference client.
 
@@ -105,6 +138,7 @@ class Balance:
         self._firsts = 0
         self._publishes = 0
         self._broadcasts_due: dict[int, int] = {}
+        self._stalled: dict[int, None] = {}
         self._closed = False
 
     def feed(self, event: object) -> None:
@@ -126,10 +160,8 @@ class Balance:
                 self._publishes += 1
             case CoordinatorStateApplied():
                 self._publishes -= 1
-            case EngineJoined():
-                self._broadcasts_due.setdefault(event.engine, 0)
-            case EngineDied():
-                self._broadcasts_due.pop(event.engine, None)
+            case EngineJoined() | EngineDied() | EngineStalled() | EngineResumed():
+                self._engine(event)
             case StartWaveSeen():
                 if event.engine in self._broadcasts_due:
                     self._broadcasts_due[event.engine] -= 1
@@ -137,6 +169,17 @@ class Balance:
                 self._closed = True
             case _:
                 pass
+
+    def _engine(self, event: EngineJoined | EngineDied | EngineStalled | EngineResumed) -> None:
+        rank = event.engine
+        if isinstance(event, EngineJoined):
+            self._broadcasts_due.setdefault(rank, 0)
+        elif isinstance(event, EngineDied):
+            self._broadcasts_due.pop(rank, None)
+        if isinstance(event, EngineStalled):
+            self._stalled[rank] = None
+        else:
+            self._stalled.pop(rank, None)
 
     def _broadcast(self) -> None:
         for rank in self._broadcasts_due:
@@ -151,5 +194,6 @@ class Balance:
         """Whether nothing is known to be under way. A failed client handles nothing more."""
         if self._closed:
             return True
-        owed = any(count > 0 for count in self._broadcasts_due.values())
+        due = self._broadcasts_due.items()
+        owed = any(count > 0 for rank, count in due if rank not in self._stalled)
         return not owed and self._notices <= 0 and self._firsts <= 0 and self._publishes <= 0

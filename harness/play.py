@@ -28,6 +28,7 @@ from harness.worlds import World
 from mock_engines.cluster import Cluster
 from mock_engines.gates import Gates
 from mock_engines.process import ProcessFactory
+from mock_engines.specs import happens_to_processes
 
 FrontendFactory = Callable[["Setting"], Frontend]
 
@@ -116,6 +117,20 @@ def play(spec: PlaySpec, world: World) -> Played:
     return Played(story, judge.verdicts(), list(trace.records), trace.digest)
 
 
+def child_ranks(scenario: Scenario) -> frozenset[int]:
+    """Ranks that a step lets vanish or stall: on real sockets they run as child processes."""
+    found: set[int] = set()
+    for step in scenario.steps:
+        if step.engine is None or not happens_to_processes(step.engine.do):
+            continue
+        named = step.engine.engine
+        if named == "all":
+            found.update(scenario.topology.rank_list)
+        else:
+            found.update([named] if isinstance(named, int) else named)
+    return frozenset(found)
+
+
 async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
     """Make gates, frontend, engines and driver for one run, in the running loop."""
     scenario = spec.scenario
@@ -147,6 +162,7 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
             observer=emit,
             real_peer=spec.black_box,
             process_factory=None if world.virtual else ProcessFactory(),
+        children=child_ranks(scenario),
         )
     except BaseException:
         await frontend.stop()

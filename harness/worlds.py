@@ -9,9 +9,9 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from client.protocol.transport import Transport
 from client.transports.sockets import ZmqTransport
+from harness.sim.choosing import Chooser
 from harness.sim.links import SimTransport
 from harness.sim.loop import SimLoop
-from harness.sim.choosing import Chooser
 
 T = TypeVar("T")
 
@@ -47,7 +47,8 @@ class SimWorld:
     step_limit_s = 120.0
 
     def __init__(self, chooser: Chooser, *, record_labels: bool = False) -> None:
-        self._loop = SimLoop(chooser, record_labels=record_labels)
+        # The missing methods are added by a decorator: each refuses to reach outside.
+        self._loop = SimLoop(chooser, record_labels=record_labels)  # type: ignore[abstract]
         self._transport = SimTransport(self._loop)
 
     @property

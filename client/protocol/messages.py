@@ -16,6 +16,9 @@ from typing import Any
 from client.protocol.ids import CallId, Identity, RequestId, Wave
 
 
+WAVE_ZERO = Wave(0)
+
+
 class RequestType(enum.Enum):
     """First frame of everything that reaches an engine after startup."""
 
@@ -108,7 +111,7 @@ class EngineCoreRequest:
     prompt_embeds: Any = None
     prompt_is_token_ids: Sequence[bool] | None = None
     client_index: int = 0
-    current_wave: Wave = Wave(0)
+    current_wave: Wave = WAVE_ZERO
     priority: int = 0
     trace_headers: Mapping[str, str] | None = None
     resumable: bool = False

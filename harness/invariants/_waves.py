@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from client.events import CoordinatorPublished, CoordinatorStateApplied
 from harness.invariants._run import EventTypes
@@ -27,12 +28,24 @@ def restarts_coordinator(context: RunContext, record: Record) -> bool:
     return step is not None and (step.stop or step.start)
 
 
+def scripted(part: Any, key: str) -> Iterator[Any]:
+    """Every value that is set under ``key``, anywhere in a dumped scenario."""
+    if isinstance(part, dict):
+        for name, value in part.items():
+            if name == key and value is not None:
+                yield value
+            yield from scripted(value, key)
+    elif isinstance(part, list | tuple):
+        for value in part:
+            yield from scripted(value, key)
+
+
 class WaveBook:
     """Which waves somebody announced.
 
     Attributes:
         highest: the highest wave that anybody can know: w of a start_wave, w + 1 of a
-            wave_complete, w of a publish; 0 at the start.
+            wave_complete, w of a publish, the end of a scripted flood; 0 at the start.
         by: the record that announced it.
         opaque: scripted bytes may have announced anything.
         starts, completes: wave → the notices of it, in order.
@@ -51,12 +64,20 @@ class WaveBook:
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._joined: set[int] = set()
-        self.highest = 0
+        self.highest = self._flooded(context)
         self.by: Record | None = None
         self.opaque = False
         self.starts: dict[int, list[Record]] = {}
         self.completes: dict[int, list[Record]] = {}
         self.rejoined = False
+
+    @staticmethod
+    def _flooded(context: RunContext) -> int:
+        """A flood against a black box is too long to show each of its notices."""
+        if "see.client-events" in context.capabilities:
+            return 0
+        floods = scripted(context.scenario.model_dump(), "flood")
+        return max((f["start"] + (f["count_real"] or f["count"]) for f in floods), default=0)
 
     def feed(self, record: Record) -> None:
         """Take one record."""

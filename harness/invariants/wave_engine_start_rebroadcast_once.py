@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from client.events import FirstRequestHandled, WaveNoticeHandled
 from harness.invariants._run import STATE, RunInvariant, event_types
-from harness.invariants._waves import WaveBook, restarts_coordinator
+from harness.invariants._waves import WaveBook, restarts_coordinator, scripted
 from harness.invariants.base import RunContext
 from harness.trace.events import Record, StepBegan
 from mock_engines.events import EngineDied, EngineJoined, StartWaveSeen
-
-
-def stamps_are_scripted(scenario: Any) -> bool:
-    """Whether some action of the scenario stamps a notice with an engine index of its own."""
-    if isinstance(scenario, dict):
-        if scenario.get("engine_index") is not None:
-            return True
-        return any(stamps_are_scripted(value) for value in scenario.values())
-    if isinstance(scenario, list | tuple):
-        return any(stamps_are_scripted(value) for value in scenario)
-    return False
 
 
 class EngineStartRebroadcastOnce(RunInvariant):
@@ -62,7 +49,6 @@ class EngineStartRebroadcastOnce(RunInvariant):
         self._last: dict[int, int] = {}
         self._unsure = False
         """Broadcasts may be missing or repeated for a reason that is judged elsewhere."""
-        self._stamped = stamps_are_scripted(context.scenario.model_dump())
 
     def see(self, record: Record) -> None:
         """Collect what was handled and what was seen."""
@@ -135,6 +121,7 @@ class EngineStartRebroadcastOnce(RunInvariant):
 
     def _bound(self) -> None:
         old = self.context.release.release < (0, 33)  # frontends start waves too
+        stamped = list(scripted(self.context.scenario.model_dump(), "engine_index"))
         for (wave, exclude), by_engine in self._seen.items():
             starts = self.waves.starts.get(wave, [])
             if not starts:
@@ -149,7 +136,7 @@ class EngineStartRebroadcastOnce(RunInvariant):
                         seen=f"{len(got)} x START_DP_WAVE wave={wave} exclude={exclude}",
                         witness=(*starts, *got),
                     )
-            if not old and not self._stamped:
+            if not old and not stamped:
                 self._sender(wave, exclude, senders, [*starts, *next(iter(by_engine.values()))])
 
     def _sender(

@@ -14,6 +14,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from client.protocol.ids import RANKS_MAX
 from client.protocol.profiles import RELEASES
+from harness.scenario.checks_engines import check_engines
 from harness.scenario.checks_steps import check_expectations, check_gates, check_steps
 from harness.scenario.finding import Finding
 from harness.scenario.model import Scenario, Step
@@ -43,6 +44,7 @@ def check(scenario: Scenario, vocabulary: Vocabulary) -> list[Finding]:
         _names,
         _topology,
         _engine_numbers,
+        lambda s, _: check_engines(s),
         lambda s, _: check_steps(s),
         lambda s, _: check_expectations(s),
         lambda s, _: check_gates(s),

@@ -282,6 +282,8 @@ def _gates_of(base: Path, actions: list[Action]) -> Iterator[tuple[Path, str, bo
         path: Path = (*base, j)
         if isinstance(action.hang, str):
             yield (*path, "hang"), action.hang, False
+        if action.stall is not None:
+            yield (*path, "stall"), action.stall, False
         if action.stream is not None and action.stream.gate is not None:
             yield (*path, "stream", "gate"), action.stream.gate, False
         if action.open is not None:

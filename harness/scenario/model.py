@@ -124,8 +124,10 @@ class UtilityStep(Strict):
 
 
 class EventMatch(Strict):
-    """Selects trace events: ``event`` is a kind (``add``, ``abort``, ``utility``,
-    ``start_wave`` …, see docs/scenarios.md), the rest narrows by field.
+    """Selects trace events by kind and fields.
+
+    ``event`` is a kind (``add``, ``abort``, ``utility``, ``start_wave`` …, see
+    docs/scenarios.md); the rest narrows by field.
     """
 
     event: str
@@ -176,9 +178,7 @@ class CoordinatorStep(Strict):
 
 
 class LoadStep(Strict):
-    """Keep ``clients`` callers busy with short requests until the background step ``until``
-    (an engine step's ``id`` given as ``as``) has ended.
-    """
+    """Short requests from ``clients`` callers, each one after the other, until all are served."""
 
     clients: int = Field(default=2, ge=1)
     requests: int = Field(default=3, ge=1, description="requests per client, in simulation")
@@ -200,8 +200,11 @@ class CountExpect(EventMatch):
 
 
 class Expect(Strict):
-    """What must be true now. Exactly one subject: ``op``, ``count``, ``order``, ``snapshot``,
-    ``health``, ``engine``, ``server_info``, ``connect`` or ``coordinator``.
+    """What must be true now, about exactly one subject.
+
+    Subjects: ``op``, ``count``, ``order``, registries (``in_flight``,
+    ``pending_utility_calls``), health (``healthy``, ``health_error``), ``state`` of an
+    ``engine``, ``server_info``, ``connect``, or the coordinator's wave and running flag.
 
     Subject ``op`` (a call or utility id): ``outcome`` is one of ``finished``, ``failed``,
     ``cancelled``, ``pending``; ``value`` is the utility's result; ``error`` an error class name;

@@ -95,6 +95,8 @@ def _of_utility(utility: UtilityStep) -> Iterator[str]:
 def _of_actions(actions: list[Action]) -> Iterator[str]:
     if any(action.die == "vanish" for action in actions):
         yield "fault.engine-vanish"
+    if any(action.stall is not None for action in actions):
+        yield "fault.engine-stall"
 
 
 def _of_expect(expect: Expect) -> Iterator[str]:

@@ -49,6 +49,7 @@ CAPABILITIES: dict[str, str] = {
     # faults
     "fault.link": "hold or fail single sends of the frontend",
     "fault.engine-vanish": "an engine disappears without a word",
+    "fault.engine-stall": "an engine stops reading and sending for a while",
     "fault.engine-rejoin": "a rank comes back with its identity",
     # worlds
     "world.virtual-time": "deterministic schedule and virtual clock",

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from client.aio import pause
 from client.components import Components
 from client.config import (
     Bootstrapped,
@@ -17,7 +18,6 @@ from client.config import (
 )
 from client.coordinator_process import ExternalCoordinator
 from client.engine_client import EngineClient
-from client.aio import pause
 from client.errors import ClientError, UtilityCallTimeout
 from client.errors import Transport as TransportFailed
 from client.events import Observer
@@ -42,7 +42,7 @@ CAPABILITIES = frozenset(
         "see.registries", "see.coordinator", "see.client-events",
         "coordinator.none", "coordinator.in-process", "coordinator.external",
         "transport.handshake-owner", "transport.bootstrapped", "topology.any-ranks",
-        "fault.link", "fault.engine-vanish", "fault.engine-rejoin",
+        "fault.link", "fault.engine-vanish", "fault.engine-stall", "fault.engine-rejoin",
     }
 )  # fmt: skip
 
@@ -309,8 +309,11 @@ class ClientFrontend:
                 raise
 
     async def _reach(self, rank: int) -> None:
-        """Round trip to one engine. After a reconnect the first attempts may be refused or lost
-        until the socket has noticed; the driver's step limit bounds the attempts."""
+        """Round trip to one engine.
+
+        After a reconnect the first attempts may be refused or lost until the socket has
+        noticed; the driver's step limit bounds the attempts.
+        """
         while True:
             try:
                 await self.client.call_utility(
@@ -325,6 +328,7 @@ class ClientFrontend:
 
     async def shutdown(self, timeout_s: float) -> None:
         """Orderly shutdown. The client waits for nothing: it closes, as documented."""
+        del timeout_s
         if self._client is not None:
             await self._client.shutdown()
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 from client.protocol.profiles import NEWEST, Profile
 from harness.play import FenceFilter, FrontendFactory, Setting
 from harness.scenario.model import Scenario
-from harness.strategies import make_strategy
 from harness.sim.choosing import Chooser
+from harness.strategies import make_strategy
 from harness.targets.base import Frontend, TargetInfo
 from harness.targets.client_frontend import CAPABILITIES, ClientFrontend
 from harness.version import tool_version

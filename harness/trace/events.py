@@ -156,7 +156,9 @@ class RunEnded:
 @dataclass(frozen=True, slots=True)
 class ClientReleased:
     """The harness gave up its last reference to a white-box client after its shutdown.
-    ``alive``: something of the client's own still keeps it alive."""
+
+    ``alive``: something of the client's own still keeps it alive.
+    """
 
     alive: bool
 

@@ -43,6 +43,8 @@ KIND_OF: dict[type, tuple[str, str]] = {
     mock.StatsSent: ("stats", "an engine sent scheduler stats"),
     mock.RawSent: ("raw", "an engine sent scripted bytes"),
     mock.EngineDied: ("died", "an engine died"),
+    mock.EngineStalled: ("stalled", "an engine stopped reading and sending"),
+    mock.EngineResumed: ("resumed", "a stalled engine went on"),
     mock.EngineIdle: ("idle", "an engine has nothing left to do"),
     # callers and the harness: every target
     harness.CallStarted: ("call-started", "a caller began a generation"),

@@ -50,30 +50,39 @@ def behaviour_of(action: Action) -> Behaviour:
     return behaviours()[action.verb]
 
 
+def action_problem(action: Action, kind: Kind) -> str | None:
+    """Say why an action does not go with this kind of message; ``None`` = it does."""
+    fits = behaviour_of(action).fits
+    if kind not in fits:
+        where = ", ".join(sorted(fits - {"act"})) or "steps"
+        return f"{action.verb!r} is for {where}, not for {kind!r}"
+    if action.raw is not None:
+        try:
+            parse_frames(action.raw.frames)
+        except ValueError as error:
+            return str(error)
+    return None
+
+
 def action_problems(actions: Iterable[Action], kind: Kind) -> list[str]:
     """Say what is wrong with a list of actions for this kind of message; empty = nothing."""
-    problems = []
-    for place, action in enumerate(actions):
-        fits = behaviour_of(action).fits
-        if kind not in fits:
-            where = ", ".join(sorted(fits - {"act"})) or "steps"
-            problems.append(f"do[{place}]: {action.verb!r} is for {where}, not for {kind!r}")
-        if action.raw is not None:
-            try:
-                parse_frames(action.raw.frames)
-            except ValueError as error:
-                problems.append(f"do[{place}]: {error}")
-    return problems
+    found = ((place, action_problem(action, kind)) for place, action in enumerate(actions))
+    return [f"do[{place}]: {problem}" for place, problem in found if problem is not None]
+
+
+def fields_of(kind: Kind) -> tuple[str, ...]:
+    """Return the names that ``where`` of a rule for this kind of message may use."""
+    return tuple(field.name for field in dataclasses.fields(EVENT_OF[kind]))
 
 
 def rule_problems(rule: Rule) -> list[str]:
     """Say what is wrong with one rule; empty = nothing."""
-    fields = [field.name for field in dataclasses.fields(EVENT_OF[rule.on])]
-    strangers = [name for name in rule.where if name not in fields]
+    fields = fields_of(rule.on)
     return [
         *(
             f"where: {name!r} is no field of {rule.on!r}; it has {', '.join(fields)}"
-            for name in strangers
+            for name in rule.where
+            if name not in fields
         ),
         *action_problems(rule.do, rule.on),
     ]

@@ -211,8 +211,8 @@ def test_timeout_lists_who_settled_and_how(make_world):
             await call
         assert caught.value.open_ranks == (1,)
         assert [rank for rank, _ in caught.value.settled] == [0, 2]
-        assert "0: ok True, 2: utility call `m` failed" in str(caught.value)
-        assert "silent engines: 1" in str(caught.value)
+        assert "engine 0: ok True; engine 2: utility call `m` failed" in str(caught.value)
+        assert "engine 1: silent" in str(caught.value)
         assert client.pending_utility_calls() == ()
         assert world.loop.time() == 2.5
         await client.shutdown()

@@ -20,7 +20,8 @@ _ALWAYS = frozenset(
         *("surface.http", "surface.http-stream", "surface.grpc", "surface.grpc-stream"),
         *("see.wire", "see.results", "see.health", "see.health-error", "see.log"),
         *("coordinator.none", "coordinator.in-process", "transport.handshake-owner"),
-        *("topology.any-ranks", "fault.engine-vanish", "fault.engine-rejoin"),
+        *("topology.any-ranks", "fault.engine-vanish", "fault.engine-stall"),
+        "fault.engine-rejoin",
     }
 )
 _SINCE = {"op.abort": "0.24.0", "op.server-info": "0.24.0"}

@@ -155,6 +155,13 @@ def test_the_highest_wave_is_the_one_that_somebody_announced():
     assert not book.opaque
 
 
+def test_a_flood_against_a_black_box_announces_waves_that_it_does_not_show():
+    flood = {"flood": {"start": 5, "count": 30, "count_real": 1000}}
+    steps = [{"engine": {"engine": 0, "do": flood}}]
+    assert WaveBook(context(black=True, steps=steps)).highest == 1005
+    assert WaveBook(context(steps=steps)).highest == 0
+
+
 def test_scripted_bytes_and_publishes_make_waves_opaque():
     raw = {"coordinator": {"publish_raw": ["00"]}}
     book = WaveBook(context(steps=[raw, {"fence": True}]))

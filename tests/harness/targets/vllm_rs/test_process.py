@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import select
 import signal
@@ -123,6 +124,8 @@ def test_the_process_dies_with_its_starter_even_by_sigkill(tmp_path):
         poll.register(handle, select.POLLIN)
         assert poll.poll(TIMEOUT_S * 1000), "the process outlived its killed starter"
     finally:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
         os.close(handle)
 
 
