@@ -245,7 +245,9 @@ async def with_deadline(
     if seconds is None:
         return await awaitable
     loop = asyncio.get_running_loop()
-    task = loop.create_task(_await(awaitable), name=name)
+    # A coroutine becomes the task itself: cancelled at once, it still counts as awaited.
+    work = awaitable if isinstance(awaitable, Coroutine) else _await(awaitable)
+    task = loop.create_task(work, name=name)
     over: asyncio.Future[None] = loop.create_future()
 
     def wake(_task: object) -> None:

@@ -7,6 +7,7 @@ and gates, and records what callers see. Judging is left to invariants and expec
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -99,6 +100,7 @@ class Driver:
         self._connect: tuple[str | None, str] | None = None
         self._connected = False
         self._shut_down = False
+        self._loads = 0
         self._fence = Fence(
             world=world, frontend=frontend, cluster=cluster, trace=trace, black_box=black_box
         )
@@ -451,12 +453,11 @@ class Driver:
 
     async def _load(self, step: LoadStep) -> None:
         """Short requests from a few callers, one after the other, until all are served."""
-        each = step.requests
-        if self._black_box and step.requests_real is not None:
-            each = step.requests_real
+        self._loads += 1
         loop = asyncio.get_running_loop()
         callers = [
-            loop.create_task(self._caller(n, each), name=f"load {n}") for n in range(step.clients)
+            loop.create_task(self._caller(f"load{self._loads}-{n}", step), name=f"load {n}")
+            for n in range(step.clients)
         ]
         try:
             await all_done(callers)
@@ -465,10 +466,12 @@ class Driver:
         for caller in callers:
             caller.result()
 
-    async def _caller(self, number: int, count: int) -> None:
-        prefix = f"load{sum(1 for name in self.story.ops if name.endswith('-0'))}"
-        for index in range(count):
-            call = CallStep(id=f"{prefix}-{number}-{index}", max_tokens=1)
+    async def _caller(self, prefix: str, step: LoadStep) -> None:
+        for index in itertools.count():
+            busy = step.until_quiet and any(not task.done() for task in self._background)
+            if index >= step.requests and not busy:
+                return
+            call = CallStep(id=f"{prefix}-{index}", max_tokens=1)
             op = Op(call.id, "call", external_id=self._frontend.external_id(call))
             self.story.ops[op.id] = op
             self._trace.emit(CallStarted(call.id, op.external_id, None, (), call.surface))

@@ -43,6 +43,8 @@ class Setting:
     gates: Gates
     emit: Emit
     components: Components
+    shutdown_timeout_s: float = 0.0
+    """Longest drain time that a step of the scenario asks for, seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,10 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
         gates=gates,
         emit=emit,
         components=spec.components,
+        shutdown_timeout_s=max(
+            (step.shutdown.timeout_s for step in scenario.steps if step.shutdown is not None),
+            default=0.0,
+        ),
     )
     frontend = spec.make_frontend(setting)
     try:

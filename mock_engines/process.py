@@ -62,6 +62,7 @@ class ProcessEngine:
         self._let_go: dict[int, None] = {}
         self._asked = 0
         self._stalled_at: str | None = None
+        self._vanishing = False
         self._gates_here: dict[str, int] = {}
         self._init: dict[str, Any] | None = None
         self._in_waves = False
@@ -156,6 +157,9 @@ class ProcessEngine:
 
     async def rejoin(self) -> None:
         """Come back with the same identity, in a new process if the old one is gone."""
+        if self._vanishing and self._life is not None:
+            # It has said so, and is gone in a moment.
+            await aio.ended([self._life])
         if self._life is not None:
             await self._ask({"do": "rejoin"})
             return
@@ -187,6 +191,7 @@ class ProcessEngine:
 
     def _launch(self, *, rejoin: bool) -> None:
         self._connected.clear()
+        self._vanishing = False
         loop = asyncio.get_running_loop()
         name = f"engine {self.setup.rank}: process"
         self._life = loop.create_task(self._live(rejoin=rejoin), name=name)
@@ -324,6 +329,8 @@ class ProcessEngine:
                 event = event_from_json(line["event"])
                 if isinstance(event, events.EngineStalled):
                     self._stalled(event.gate)
+                elif isinstance(event, events.EngineDied):
+                    self._vanishing = event.how == "vanish"
                 self.setup.observer(event)
             case "halt":
                 self._halt(line["gate"])

@@ -44,6 +44,14 @@ def rank_from_identity(identity: bytes) -> Rank | None:
         return None
     return Rank(int.from_bytes(identity, "little"))
 
+
+STALE_PROBE_INDEX = 65_535
+"""``engine_index`` of a start_wave that probes the coordinator.
+
+It names a wave that its sender has reported complete before, on the same socket. A coordinator
+that keeps its wave ignores it; one that passes it on (excluding this index) has gone back.
+"""
+
 FENCE_METHOD = "wavecheck_fence"
 """Utility method that mock engines answer at once, past every rule and without an event: a
 reply proves that all that was sent before on the same sockets has arrived."""

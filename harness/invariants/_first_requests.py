@@ -13,7 +13,7 @@ from client.events import FirstRequestHandled
 from harness.invariants._adds import AddBook
 from harness.invariants._calls import CallBook
 from harness.invariants._run import STATE, RunInvariant, event_types
-from harness.invariants._waves import WaveBook
+from harness.invariants._waves import WaveBook, is_probe
 from harness.invariants.base import RunContext
 from harness.trace.events import Record
 from mock_engines.events import StartWaveSeen
@@ -50,7 +50,8 @@ class FirstRequestInvariant(RunInvariant):
         """Sort broadcasts and hand first requests to ``first_request``."""
         event = record.event
         if isinstance(event, StartWaveSeen):
-            if event.wave < self._last.get(event.engine, 0):
+            probed = is_probe(self.context, event.exclude)
+            if probed or event.wave < self._last.get(event.engine, 0):
                 self.rewound = True
             self._last[event.engine] = event.wave
             key = (event.wave, event.exclude)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from client.events import CoordinatorPublished, CoordinatorStateApplied
+from client.protocol.ids import STALE_PROBE_INDEX
 from harness.invariants._run import EventTypes
 from harness.invariants.base import RunContext
 from harness.scenario.model import CoordinatorStep
@@ -26,6 +27,18 @@ def restarts_coordinator(context: RunContext, record: Record) -> bool:
     """Whether the external coordinator is stopped or started now; a new one begins at wave 0."""
     step = coordinator_step(context, record)
     return step is not None and (step.stop or step.start)
+
+
+def is_probe(context: RunContext, exclude: int | None) -> bool:
+    """Whether a broadcast answers a stale probe of this scenario's flood.
+
+    A probe names a wave that its sender has reported complete; it is told by its engine index,
+    unless an engine of the run has that rank.
+    """
+    if exclude != STALE_PROBE_INDEX or STALE_PROBE_INDEX in context.ranks:
+        return False
+    dumped = context.scenario.model_dump(exclude_unset=True)
+    return any(flood.get("stale_probes", False) for flood in scripted(dumped, "flood"))
 
 
 def scripted(part: Any, key: str) -> Iterator[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from client.events import FirstRequestHandled, WaveNoticeHandled
 from harness.invariants._run import event_types
-from harness.invariants._waves import restarts_coordinator
+from harness.invariants._waves import is_probe, restarts_coordinator
 from harness.invariants.base import Invariant, RunContext
 from harness.trace.events import Record, StepBegan
 from mock_engines.events import StartWaveSeen
@@ -15,7 +15,8 @@ class WaveNeverRewinds(Invariant):
 
     Statement: For every engine, the waves of the START_DP_WAVE messages that it receives never
         decrease; and for every input that a coordinator handles, the wave after it is at least
-        the wave before it, which is at least the wave after the previous input.
+        the wave before it, which is at least the wave after the previous input. A start_wave for
+        a wave that its sender has reported complete (a stale probe) is not passed on.
     Reason: Ranks that count waves apart wait for each other for ever: a rank that is told an
         old wave ignores the message or steps alone, and the request behind it hangs.
     Source: vllm#46833 (stale FirstRequest put the in-process coordinator back, releases up to
@@ -47,11 +48,20 @@ class WaveNeverRewinds(Invariant):
 
     def _seen(self, record: Record, event: StartWaveSeen) -> None:
         before = self._highest.get(event.engine)
-        if before is None:
+        if is_probe(self.context, event.exclude):
+            self.violate(
+                f"a start of wave {event.wave} was passed on after that wave had completed",
+                expected=f"the stale start_wave of wave {event.wave} is ignored",
+                seen=f"START_DP_WAVE of wave {event.wave} at event {record.seq}",
+                witness=(record,) if before is None else (before[1], record),
+            )
+        elif before is None:
             self._highest[event.engine] = (event.wave, record)
-            return
+        else:
+            self._compare(record, event, *before)
+
+    def _compare(self, record: Record, event: StartWaveSeen, wave: int, earlier: Record) -> None:
         self.exercised += 1
-        wave, earlier = before
         if event.wave < wave:
             self.violate(
                 f"engine {event.engine} was told wave {event.wave} after wave {wave}",

@@ -181,8 +181,10 @@ class LoadStep(Strict):
     """Short requests from ``clients`` callers, each one after the other, until all are served."""
 
     clients: int = Field(default=2, ge=1)
-    requests: int = Field(default=3, ge=1, description="requests per client, in simulation")
-    requests_real: int | None = Field(default=None, description="… against a black box")
+    requests: int = Field(default=3, ge=1, description="requests per client, at least")
+    until_quiet: bool = Field(
+        default=False, description="go on until the background engine steps have ended"
+    )
 
 
 class ShutdownStep(Strict):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import gc
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from client.aio import pause
+from client.aio import DeadlineExceeded, pause, resolve, with_deadline
 from client.components import Components
 from client.config import (
     Bootstrapped,
@@ -89,6 +90,8 @@ class ClientFrontend:
         self.coordinator: ExternalCoordinator | None = None
         self._addresses = self._choose_addresses()
         self._start_error: ClientError | None = None
+        self._open_calls = 0
+        self._quiet: asyncio.Future[None] | None = None
 
     def _choose_addresses(self) -> JoinAddresses:
         transport, topology = self._plain, self._topology
@@ -220,8 +223,23 @@ class ClientFrontend:
             data_parallel_rank=rank,
         )
 
+    async def _served(self) -> None:
+        """Return once no call is open."""
+        while self._open_calls:
+            self._quiet = asyncio.get_running_loop().create_future()
+            await self._quiet
+
     async def generate(self, step: CallStep, on_output: OnOutput) -> CallResult:
         """Read one stream to its end. Cancelling the task closes it."""
+        self._open_calls += 1
+        try:
+            return await self._generate(step, on_output)
+        finally:
+            self._open_calls -= 1
+            if not self._open_calls and self._quiet is not None:
+                resolve(self._quiet)
+
+    async def _generate(self, step: CallStep, on_output: OnOutput) -> CallResult:
         kv: Mapping[str, Any] | None = None
         finish: str | None = None
         try:
@@ -327,8 +345,15 @@ class ClientFrontend:
                 return
 
     async def shutdown(self, timeout_s: float) -> None:
-        """Orderly shutdown. The client waits for nothing: it closes, as documented."""
-        del timeout_s
+        """Orderly shutdown: wait for open calls as a server does, then close the client.
+
+        The client itself waits for nothing; draining is the server's part, and this class
+        stands for it.
+        """
+        try:
+            await with_deadline(self._served(), timeout_s)
+        except DeadlineExceeded:
+            pass  # the drain time is over; what is still open ends with ClientClosed
         if self._client is not None:
             await self._client.shutdown()
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from client.protocol.ids import STALE_PROBE_INDEX
 from mock_engines.behaviours.base import Behaviour, EngineIO
 from mock_engines.behaviours.model import Action, Flood
 from mock_engines.matching import Message
+
+TURN_EVERY = 10
+"""Waves between two turns that others get: on real frontends, long enough to keep the
+coordinator busy, short enough that callers send their requests meanwhile."""
 
 
 class SendFlood(Behaviour):
@@ -23,7 +28,7 @@ class SendFlood(Behaviour):
         return True
 
     async def carry_out(self, action: Action, message: Message, io: EngineIO) -> None:  # noqa: ARG002
-        """Send them, and give way after each ``start_wave``."""
+        """Send them, and give way now and then."""
         spec = action.flood or Flood()
         count = spec.count
         if io.real_peer and spec.count_real is not None:
@@ -32,6 +37,11 @@ class SendFlood(Behaviour):
             wave = spec.start + number
             await io.out.notice("complete", wave, silent=io.real_peer)
             io.engine.completed(wave)
+            if spec.stale_probes:
+                await io.out.notice(
+                    "start", wave, engine_index=STALE_PROBE_INDEX, silent=io.real_peer
+                )
             if (number + 1) % spec.start_wave_every == 0:
                 await io.out.notice("start", wave + 1)
+            if (number + 1) % TURN_EVERY == 0:
                 await io.next_turn()

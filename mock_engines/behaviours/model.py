@@ -99,14 +99,17 @@ class Flood(Strict):
     """Send ``count`` wave_complete notices, waves rising from ``start`` by one.
 
     Every ``start_wave_every``-th is followed by a start_wave of the next wave, whose
-    re-broadcast witnesses how far the coordinator has come. ``count_real`` is used instead of
-    ``count`` when the peer is a black box on real sockets.
+    re-broadcast witnesses how far the coordinator has come. ``stale_probes`` follows every
+    wave_complete with a start_wave of that same wave, which only a coordinator that went back
+    passes on. ``count_real`` is used instead of ``count`` when the peer is a black box on real
+    sockets.
     """
 
     start: int = 0
     count: int = Field(default=40, ge=1)
     count_real: int | None = None
     start_wave_every: int = Field(default=10, ge=1)
+    stale_probes: bool = False
 
 
 class Action(Strict):

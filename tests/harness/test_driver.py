@@ -438,7 +438,7 @@ def test_step_that_never_ends_says_which_it_was(steps, words):
 
 def test_stuck_load_leaves_no_caller_behind():
     played = perform(HANG + "open_at_end: [g]\nsteps:\n  - load: {clients: 2, requests: 2}\n")
-    assert outcomes(played) == {"load0-0-0": "cancelled", "load1-1-0": "cancelled"}
+    assert outcomes(played) == {"load1-0-0": "cancelled", "load1-1-0": "cancelled"}
     assert of(played, RunEnded) == [RunEnded(())]
 
 
@@ -622,7 +622,8 @@ def test_link_faults_are_gone_before_the_gates_open_at_the_end():
             ],
         )
     )
-    assert [(seen.engine, seen.wave) for seen in of(played, StartWaveSeen)] == [(1, 0)]
+    heard = [(seen.engine, seen.wave) for seen in of(played, StartWaveSeen)]
+    assert heard == [(0, 0), (1, 0)]
 
 
 # --- the external coordinator ---------------------------------------------------------------
@@ -688,35 +689,31 @@ def test_coordinator_step_that_cannot_be_done_is_no_verdict(story, text):
 def test_load_is_served_to_its_last_request():
     played = perform("""
 steps:
-  - load: {clients: 3, requests: 4, requests_real: 1}
+  - load: {clients: 3, requests: 4}
   - load: {clients: 1, requests: 2}
   - expect: {count: {event: add, equals: 14}}
 """)
     assert statuses(played) == [(2, "held")]
-    assert len(played.story.ops) == 14
+    first = [f"load1-{client}-{n}" for client in range(3) for n in range(4)]
+    assert sorted(played.story.ops) == [*first, "load2-0-0", "load2-0-1"]
     assert set(outcomes(played).values()) == {"finished"}
     assert all(len(op.tokens) == 1 for op in played.story.ops.values())
 
 
-def test_load_against_a_black_box_has_its_own_size():
-    def count(black_box, load_step):
-        spec = spec_of(unchecked(steps=[{"load": load_step}]))
-        world = sim()
-
-        async def main():
-            trace = Recorder()
-            driver = await build(spec, world, trace)
-            driver._black_box = black_box
-            try:
-                return len((await driver.play()).ops)
-            finally:
-                await driver.close()
-
-        return world.run(main)
-
-    assert count(False, {"clients": 2, "requests": 3, "requests_real": 1}) == 6
-    assert count(True, {"clients": 2, "requests": 3, "requests_real": 1}) == 2
-    assert count(True, {"clients": 2, "requests": 3}) == 6
+@pytest.mark.parametrize(("until_quiet", "most"), [("false", 2), ("true", 1_000)])
+def test_load_goes_on_until_the_background_is_quiet_if_told_so(until_quiet, most):
+    played = perform(f"""
+steps:
+  - engine: {{engine: 0, background: true, do: [{{delay_ms: 20}}, {{stats: {{running: 1}}}}]}}
+  - load: {{clients: 1, requests: 2, until_quiet: {until_quiet}}}
+  - expect: {{count: {{event: stats, equals: 1}}}}
+engines:
+  - rules: [{{on: add, do: [{{delay_ms: 1}}, {{default: true}}]}}]
+""")
+    quiet = until_quiet == "true"
+    assert statuses(played) == [(2, "held" if quiet else "violated")]
+    assert (2 < len(played.story.ops) <= most) is quiet
+    assert set(outcomes(played).values()) == {"finished"}
 
 
 def test_shutdown_step_ends_open_work_and_the_client_is_not_asked_again():

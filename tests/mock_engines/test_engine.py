@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from client.protocol.ids import FENCE_METHOD, CallId
 from client.protocol.messages import EngineCoreRequest, FinishReason, StartDpWave, UtilityCall
 from client.protocol.profiles import profile_for
+from mock_engines import events
 from mock_engines.behaviours.model import Rule
 from mock_engines.engine import KEPT_REQUESTS_MAX, MockEngine, is_fence
 from mock_engines.tokens import tokens_for
@@ -82,6 +83,30 @@ def test_nth_takes_one_message_and_times_the_first_few_and_others_fall_through()
 def test_start_wave_rule_matches_every_broadcast():
     mock = engine({"on": "start_wave", "do": [{"drop": True}]})
     assert mock.start_wave(StartDpWave(3, 0)).rule == 0
+
+
+@pytest.mark.parametrize(
+    ("where", "hits"),
+    [
+        ({}, True),
+        ({"wave": 3}, True),
+        ({"wave": 3, "exclude": 1}, True),
+        ({"wave": 4}, False),
+        ({"wave": 3, "exclude": None}, False),
+        ({"wave": "3"}, False),
+    ],
+)
+def test_rule_matches_when_every_field_that_it_names_is_equal(where, hits):
+    mock = engine({"on": "start_wave", "where": where, "do": [{"drop": True}]})
+    plan = mock.start_wave(StartDpWave(3, 1), events.StartWaveSeen(0, 3, 1))
+    assert (plan.rule == 0) is hits
+
+
+def test_list_in_a_rule_equals_a_tuple_in_an_event():
+    rule = {"on": "abort", "where": {"request_ids": ["a", "b"]}, "do": [{"drop": True}]}
+    mock = engine(rule)
+    assert mock.abort(["a", "b"], events.AbortSeen(0, ("a", "b"))).rule == 0
+    assert mock.abort(["a"], events.AbortSeen(0, ("a",))).rule is None
 
 
 def test_dropped_add_leaves_no_request_and_no_wave():

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from client.transports.sockets import ZmqTransport
 from mock_engines import events
 from mock_engines.cluster import Cluster
 from mock_engines.gates import Gates
-from mock_engines.process import ChildError, ProcessFactory
+from mock_engines.process import STOP_S_MAX, ChildError, ProcessFactory
 
 pytestmark = [pytest.mark.zmq, pytest.mark.slow]
 
@@ -89,13 +90,25 @@ def play_real(make_peer, make_run, spec):
 CHILD = {"engine": 0, "process": True}
 
 
-def alive(process_id: int) -> bool:
-    """Whether the process runs; one that only waits to be reaped does not."""
+def proc_state(process_id: int) -> str | None:
+    """State letter of a process (R, S, T = stopped, Z …), ``None`` if there is none."""
     try:
-        state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
+        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
+        return None
+
+
+def alive(process_id: int) -> bool:
+    """Whether the process is there; one that only waits to be reaped is not."""
+    return proc_state(process_id) not in {None, "Z"}
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for something outside this process; the limit is a safety net."""
+    over = time.monotonic() + LIMIT_S
+    while not holds():
+        assert time.monotonic() < over, "it never came to hold"
+        time.sleep(0.001)
 
 
 def handle(run, rank=0):
@@ -185,6 +198,116 @@ def test_wave_model_of_the_parent_moves_a_child(play_real):
     ]
 
 
+# --- stalls ---------------------------------------------------------------------------------
+
+STALLING = {
+    "engine": 0,
+    "rules": [
+        {
+            "on": "add",
+            "do": [
+                {"stream": {"tokens": 2, "finish": None}},
+                {"stall": "thaw"},
+                {"stream": {"tokens": 1}},
+            ],
+        }
+    ],
+}
+
+
+async def halted(run):
+    """Wait until the process is stopped."""
+    await run.peer.until(lambda: proc_state(handle(run).process_id) == "T")
+
+
+def test_child_that_stalls_is_stopped_once_its_outputs_left_and_goes_on_later(play_real):
+    async def story(run):
+        await run.peer.add("a")
+        await halted(run)
+        await run.peer.until(lambda: len(run.peer.rows("a")) == 2)
+        await run.peer.utility("is_sleeping")
+        await run.cluster.idle()
+        assert run.cluster.state(0)["stalled"] is True
+        assert run.seen(events.EngineIdle) == []
+        run.gates.open("thaw")
+        assert run.cluster.state(0)["stalled"] is False
+        await run.peer.until(run.peer.replies)
+        await run.peer.until(lambda: len(run.peer.rows("a")) == 3)
+        await run.cluster.idle()
+
+    run = play_real(story, specs=[STALLING])
+    stalled = run.events.index(events.EngineStalled(0, "thaw"))
+    assert run.events[stalled + 1] == events.EngineResumed(0)
+
+
+def test_everything_that_a_child_sent_before_it_stalled_arrives_while_it_is_stopped(play_real):
+    async def story(run):
+        await run.peer.add("a")
+        await halted(run)
+        await run.peer.until(lambda: len(run.peer.rows("a")) == 2000)
+
+    rule = {"on": "add", "do": [{"output": {"tokens": [7], "times": 2000}}, {"stall": "thaw"}]}
+    play_real(story, specs=[{"engine": 0, "rules": [rule]}])
+
+
+def test_stalled_child_holds_neither_steps_nor_notices_nor_an_idle_that_waits(play_real):
+    async def story(run):
+        await run.cluster.act(0, run.actions({"delay_ms": 1}, {"stall": "thaw"}, {"open": "g"}))
+        assert run.cluster.state(0)["stalled"] is True
+        await handle(run).notice("complete", 4)
+        await run.cluster.act(0, run.actions({"start_wave": 5}), background=True)
+        await run.cluster.idle()
+        await halted(run)
+        assert not run.gates.is_open("g")
+        run.gates.open("thaw")
+        await run.cluster.idle()
+        await run.peer.until(lambda: len(run.seen(events.WaveNoticeSent)) == 2)
+        assert run.gates.is_open("g")
+
+    play_real(story, specs=[CHILD], coordinator=True)
+
+
+def test_error_of_a_child_behind_a_stall_is_not_lost(play_real):
+    async def story(run):
+        await run.cluster.act(0, run.actions({"stall": "thaw"}, {"wave_complete": 1}))
+        run.gates.open("thaw")
+        await run.peer.until(lambda: run.cluster.failures)
+        with pytest.raises(ChildError, match="no coordinator"):
+            await run.cluster.idle()
+
+    play_real(story, specs=[CHILD])
+
+
+def test_stalled_child_can_vanish_and_return(play_real):
+    async def story(run):
+        await run.cluster.act(0, run.actions({"stall": "thaw"}))
+        await halted(run)
+        pid = handle(run).process_id
+        await run.cluster.act(0, run.actions({"die": "vanish"}))
+        assert not alive(pid)
+        await run.cluster.rejoin(0)
+        await run.peer.until(lambda: len(run.peer.registrations) == 2)
+        await run.peer.utility("is_sleeping")
+        await run.peer.until(run.peer.replies)
+
+    run = play_real(story, specs=[CHILD])
+    assert run.seen(events.EngineDied) == [events.EngineDied(0, "vanish")]
+
+
+def test_child_that_is_still_stopped_at_the_end_is_killed(play_real):
+    pids, began = [], []
+
+    async def story(run):
+        await run.peer.add("a")
+        await halted(run)
+        pids.append(handle(run).process_id)
+        began.append(time.monotonic())
+
+    play_real(story, specs=[STALLING])
+    assert not alive(pids[0])
+    assert time.monotonic() - began[0] < STOP_S_MAX, "it was given time to stop in order"
+
+
 def test_child_that_is_killed_from_outside_is_reported_as_a_fault(play_real):
     async def story(run):
         os.kill(handle(run).process_id, signal.SIGKILL)
@@ -195,14 +318,15 @@ def test_child_that_is_killed_from_outside_is_reported_as_a_fault(play_real):
     play_real(story, specs=[CHILD])
 
 
-def test_no_child_outlives_a_parent_that_is_killed(tmp_path):
+@pytest.mark.parametrize("stopped", [False, True])
+def test_no_child_outlives_a_parent_that_is_killed(tmp_path, stopped):
     """The parent is a process of its own that gets SIGKILL; its child must follow."""
     script = tmp_path / "parent.py"
     script.write_text(
         "import asyncio\n"
         "from client.protocol.profiles import profile_for\n"
         "from client.transports.sockets import ZmqTransport\n"
-        "from mock_engines.behaviours.model import EngineSpec\n"
+        "from mock_engines.behaviours.model import Action, EngineSpec\n"
         "from mock_engines.cluster import Cluster, JoinAddresses\n"
         "from mock_engines.process import ProcessFactory\n"
         "async def main():\n"
@@ -212,16 +336,22 @@ def test_no_child_outlives_a_parent_that_is_killed(tmp_path):
         "                process_factory=ProcessFactory())\n"
         "    c.start()\n"
         "    await c.joined()\n"
+        f"    if {stopped}:\n"
+        "        await c.act(0, [Action(stall='never')])\n"
         "    print(c._handles[0].process_id, flush=True)\n"
         "    await asyncio.Event().wait()\n"
         "asyncio.run(main())\n"
     )
     with subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        text=True,
+        # What a killed process cannot remove goes with the test's own folder.
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     ) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
-        assert alive(child)
+        until(lambda: proc_state(child) in ("T" if stopped else "SR"))
         watch = os.pidfd_open(child)
         parent.send_signal(signal.SIGKILL)
         ready, _, _ = select.select([watch], [], [], LIMIT_S)

@@ -45,8 +45,17 @@ def test_engine_without_entry_joins_and_behaves_well():
     )
 
 
-def test_script_with_a_vanishing_rule_says_so():
-    assert script_for(0, [make(rules=[{"on": "add", "do": [{"die": "vanish"}]}])]).vanishes
+@pytest.mark.parametrize(
+    ("action", "vanishes", "needs_process"),
+    [
+        ({"die": "vanish"}, True, True),
+        ({"stall": "g"}, False, True),
+        ({"die": "close"}, False, False),
+    ],
+)
+def test_script_says_whether_it_does_what_only_processes_suffer(action, vanishes, needs_process):
+    script = script_for(0, [make(rules=[opens("g"), {"on": "add", "do": [action]}])])
+    assert (script.vanishes, script.needs_process) == (vanishes, needs_process)
 
 
 @pytest.mark.parametrize(
@@ -92,3 +101,11 @@ def test_spec_problem_names_entry_rule_and_action():
     assert spec_problems([make(), spec]) == [
         "entry 1, rule 1: do[1]: 'fail' is for utility, not for 'add'"
     ]
+
+
+@pytest.mark.parametrize("kind", ["add", "abort", "utility", "start_wave"])
+def test_predicate_that_names_no_field_of_the_message_is_a_problem(kind):
+    rules = [{"on": kind, "where": {"engine": 0, "waave": 1}, "do": {"drop": True}}]
+    (problem,) = spec_problems([make(rules=rules)])
+    assert problem.startswith(f"entry 0, rule 0: where: 'waave' is no field of '{kind}'; it has")
+    assert "engine" in problem

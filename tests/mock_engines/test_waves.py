@@ -123,6 +123,27 @@ def test_returning_rank_takes_part_in_the_wave_that_its_peers_run():
     assert finish(model, 1) == [(0, "complete", 7)]
 
 
+def test_stalled_rank_holds_the_wave_until_it_goes_on():
+    model = waves("0.28.0")
+    add(model, 1)
+    start(model, 0, 0, 1)
+    model.stall(0)
+    assert finish(model, 1) == []
+    assert (model.wave(1), model.running(1)) == (0, True)
+    assert numbers(model.resume(0)) == [(0, "complete", 0)]
+    assert numbers(model.resume(0)) == []
+
+
+def test_rank_that_died_while_it_was_stalled_holds_no_wave():
+    model = waves("0.28.0")
+    add(model, 1)
+    model.stall(0)
+    finish(model, 1)
+    assert numbers(model.leave(0)) == [(1, "complete", 0)]
+    model.stall(0)
+    assert numbers(model.resume(0)) == []
+
+
 def test_single_rank_completes_each_wave_by_itself():
     model = waves("0.28.0", ranks=(300,))
     add(model, 300)
@@ -145,6 +166,7 @@ class WaveMachine(RuleBasedStateMachine):
         self.work = dict.fromkeys(RANKS, False)
         self.alive = dict.fromkeys(RANKS, True)
         self.waves = dict.fromkeys(RANKS, 0)
+        self.stalled = dict.fromkeys(RANKS, False)
         self.completed = []
 
     def take(self, effects):
@@ -153,14 +175,14 @@ class WaveMachine(RuleBasedStateMachine):
             if effect.notice == "complete":
                 alive = [r for r in RANKS if self.alive[r]]
                 assert effect.rank == alive[0]
-                assert not any(self.work[r] for r in alive)
+                assert not any(self.work[r] or self.stalled[r] for r in alive)
                 assert not any(self.model.running(r) for r in alive)
                 assert effect.wave == self.model.wave(effect.rank) - 1
                 self.completed.append(effect.wave)
 
     @rule(rank=rank, wave=small_wave)
     def add(self, rank, wave):
-        if not self.alive[rank]:
+        if not self.alive[rank] or self.stalled[rank]:
             return
         before, running = self.model.wave(rank), self.model.running(rank)
         effects = self.model.added(rank, wave=wave)
@@ -176,13 +198,13 @@ class WaveMachine(RuleBasedStateMachine):
 
     @rule(rank=rank)
     def finish(self, rank):
-        if self.alive[rank]:
+        if self.alive[rank] and not self.stalled[rank]:
             self.work[rank] = False
             self.take(self.model.work(rank, unfinished=False))
 
     @rule(rank=rank, wave=small_wave, exclude=st.none() | rank)
     def start(self, rank, wave, exclude):
-        if self.alive[rank]:
+        if self.alive[rank] and not self.stalled[rank]:
             ignored = exclude == rank or wave < self.model.wave(rank)
             before = (self.model.wave(rank), self.model.running(rank))
             self.take(self.model.start_dp_wave(rank, wave=wave, exclude=exclude))
@@ -192,12 +214,22 @@ class WaveMachine(RuleBasedStateMachine):
     @rule(rank=rank)
     def die_or_return(self, rank):
         self.alive[rank] = not self.alive[rank]
-        self.work[rank] = False
+        self.work[rank] = self.stalled[rank] = False
         if self.alive[rank]:
             self.model.enter(rank)
             self.waves[rank] = 0
         else:
             self.take(self.model.leave(rank))
+
+    @rule(rank=rank)
+    def stall_or_resume(self, rank):
+        if not self.alive[rank]:
+            return
+        self.stalled[rank] = not self.stalled[rank]
+        if self.stalled[rank]:
+            self.model.stall(rank)
+        else:
+            self.take(self.model.resume(rank))
 
     @invariant()
     def waves_never_go_back_and_workers_run(self):
@@ -209,7 +241,11 @@ class WaveMachine(RuleBasedStateMachine):
                 self.waves[rank] = self.model.wave(rank)
                 assert self.model.running(rank) >= self.work[rank]
         alive = [r for r in RANKS if self.alive[r]]
-        idle = [r for r in alive if self.model.running(r) and not self.work[r]]
+        idle = [
+            r
+            for r in alive
+            if self.model.running(r) and not self.work[r] and not self.stalled[r]
+        ]
         assert not alive or len(idle) < len(alive), "a wave that could complete is still open"
 
 

@@ -77,6 +77,7 @@ class VllmRsTarget:
             topology=setting.topology,
             profile=setting.profile,
             emit=setting.emit,
+            shutdown_timeout_s=setting.shutdown_timeout_s,
         )
 
 

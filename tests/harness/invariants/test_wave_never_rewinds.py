@@ -1,8 +1,10 @@
 """wave.never-rewinds, on hand-written traces."""
 
 from client.events import FirstRequestHandled, WaveNoticeHandled
+from client.protocol.ids import STALE_PROBE_INDEX
 from harness.invariants.wave_never_rewinds import WaveNeverRewinds
 from harness.trace.events import StepBegan
+from mock_engines.events import StartWaveSeen
 from tests.support.traces import END, held, judge, unexercised, violated, wave
 
 
@@ -46,6 +48,26 @@ def test_a_restarted_coordinator_begins_anew():
         steps=[step],
     )
     assert held(verdict)
+
+
+PROBING = [{"engine": {"do": {"flood": {"stale_probes": True}}}}]
+
+
+def test_a_stale_probe_that_is_passed_on_is_violated_black_box():
+    probe = StartWaveSeen(1, 3, STALE_PROBE_INDEX)
+    verdict = judge(
+        WaveNeverRewinds, wave(1, 3), probe, wave(1, 4), *END, black=True, steps=PROBING
+    )
+    assert violated(verdict, 0, 1)
+    assert verdict.expected == "the stale start_wave of wave 3 is ignored"
+    assert verdict.seen == "START_DP_WAVE of wave 3 at event 1"
+
+
+def test_the_index_of_probes_means_nothing_where_nobody_probes():
+    largest = StartWaveSeen(1, 3, STALE_PROBE_INDEX)
+    assert held(judge(WaveNeverRewinds, wave(1, 3), largest, *END))
+    probed_rank = judge(WaveNeverRewinds, wave(1, 3), largest, *END, ranks=(1, 65535), steps=PROBING)
+    assert held(probed_rank)
 
 
 def test_no_broadcast_is_not_judged():

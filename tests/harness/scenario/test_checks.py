@@ -22,6 +22,10 @@ def hang(gate: Any) -> dict[str, Any]:
     return {"engine": 0, "rules": [{"on": "add", "do": [{"hang": gate}]}]}
 
 
+def rule(on: str, *do: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    return {"rules": [{"on": on, "do": list(do), **keys}]}
+
+
 def problems(**keys: Any) -> list[tuple[str, str, str]]:
     """Title, expected and help of each problem of a scenario that is fine but for ``keys``."""
     data = {"title": "t", "promise": "p", "refs": ["vllm#1"], "steps": [CALL, CLAIM], **keys}
@@ -135,8 +139,8 @@ def test_scenario_without_fault_has_no_problem() -> None:
             (
                 "unknown event 'aborted'",
                 "one of joined, ready_gate, add, abort, utility, start_wave, unknown, output,"
-                " finished-only, reply, applied, notice, stats, raw, died, idle, call-started,"
-                " call-output, call-ended, utility-started and 30 more",
+                " finished-only, reply, applied, notice, stats, raw, died, stalled,"
+                " resumed, idle, call-started, call-output and 33 more",
                 "did you mean 'abort'?",
             ),
         ),
@@ -204,6 +208,26 @@ def test_scenario_without_fault_has_no_problem() -> None:
         (
             {"steps": [{"engine": {"engine": 0}}]},
             ("the step tells the engine nothing", "do: [actions], or rejoin: true", ""),
+        ),
+        (
+            {"engines": [rule("add", {"reply": 1})]},
+            ("'reply' is for utility, not for 'add'", "", ""),
+        ),
+        (
+            {"steps": [{"engine": {"do": {"default": True}}}]},
+            ("'default' is for abort, add, start_wave, utility, not for 'act'", "", ""),
+        ),
+        (
+            {"engines": [rule("start_wave", {"drop": True}, where={"waves": 3})]},
+            (
+                "message 'start_wave' has no field 'waves'",
+                "one of engine, wave, exclude",
+                "did you mean 'wave'?",
+            ),
+        ),
+        (
+            {"engines": [rule("add", {"stall": "g"})]},
+            ("gate 'g' is never opened", "a step 'open: g', or 'g' in open_at_end", ""),
         ),
         (
             {"steps": [{"call": {"id": "a", "aux": ["xyz"]}}]},

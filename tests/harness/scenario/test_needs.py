@@ -43,6 +43,7 @@ def needed(*steps: dict[str, Any], **keys: Any) -> set[str]:
         ({"link": {"fail": "x"}}, {"fault.link"}),
         ({"engine": {"do": {"die": "vanish"}}}, {"fault.engine-vanish"}),
         ({"engine": {"do": {"die": "sentinel"}}}, set()),
+        ({"engine": {"do": {"stall": "g"}}}, {"fault.engine-stall"}),
         ({"engine": {"rejoin": True}}, {"fault.engine-rejoin"}),
         ({"coordinator": {"stop": True}}, {"coordinator.external"}),
         ({"load": {}}, {"op.generate"}),
@@ -67,6 +68,7 @@ def test_step_asks_for_what_it_uses(step: dict[str, Any], expected: set[str]) ->
     [
         ({"needs": ["see.log"]}, {"see.log"}),
         ({"connect_fails": True}, {"op.connect-error"}),
+        ({"engines": [{"rules": [{"on": "add", "do": {"stall": "g"}}]}]}, {"fault.engine-stall"}),
         ({"topology": {"start_rank": 2}}, {"topology.any-ranks"}),
         ({"topology": {"ranks": [1, 0]}}, {"topology.any-ranks"}),
         ({"topology": {"ranks": [0, 1]}}, set()),

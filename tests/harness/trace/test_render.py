@@ -6,7 +6,7 @@ from client.events import FirstRequestHandled, HealthFailed
 from harness.trace.events import Healed, LogLine, Record, UtilityEnded
 from harness.trace.kinds import EVENT_CLASSES
 from harness.trace.render import render
-from mock_engines.events import EngineDied, EngineJoined
+from mock_engines.events import EngineDied, EngineJoined, EngineResumed, EngineStalled
 from tests.support.event_samples import sample
 from tests.support.traces import abort, call, out, reply, start, wave
 
@@ -22,6 +22,8 @@ from tests.support.traces import abort, call, out, reply, start, wave
         (start(0, 3), "engine 0 -> wave notice notice=start wave=3"),
         (EngineJoined(1, b"\1\0", False), "engine 1: joined identity=0100 coordinator=False"),
         (EngineDied(1, "vanish"), "engine 1: died how=vanish"),
+        (EngineStalled(1, "thaw"), "engine 1: stalled gate=thaw"),
+        (EngineResumed(1), "engine 1: resumed"),
         (call("a", rank=1), "caller a: call-started external_id=a explicit_rank=1 surface=native"),
         (UtilityEnded("u", "m", "finished", "3", None, ""), "caller u: utility-ended method=m outcome=finished value=3"),
         (FirstRequestHandled(1, 0, 0, False, 0, True, 0, 1), "coordinator: first-request engine=1 request_wave=0 wave_before=0 running_before=False wave_after=0 running_after=True broadcast_wave=0 exclude=1"),

@@ -1,0 +1,355 @@
+"""The fence: behind it, everything that was sent before has arrived, in both worlds."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+
+import pytest
+from tests.support.stories import WORLDS, of, outcomes, perform, sim, statuses
+from tests.support.traces import complete, start, wave
+
+from client.aio import all_done
+from client.events import (
+    CoordinatorPublished,
+    CoordinatorStateApplied,
+    FirstRequestHandled,
+    FirstRequestQueued,
+    HealthFailed,
+    UtilityRegistered,
+    UtilitySettled,
+    WaveNoticeHandled,
+)
+from client.protocol.ids import FENCE_METHOD
+from harness.fence import ROUNDS, Balance, Fence
+from harness.trace.events import Fenced
+from harness.trace.recorder import Recorder
+from mock_engines.events import (
+    AbortSeen,
+    AddSeen,
+    EngineDied,
+    EngineIdle,
+    EngineJoined,
+    EngineResumed,
+    EngineStalled,
+    StartWaveSeen,
+    UtilitySeen,
+)
+
+IN_BOTH = pytest.mark.parametrize(
+    "world", ["sim", pytest.param("zmq", marks=pytest.mark.zmq)]
+)
+IN_PROCESS = "topology: {engines: 3, coordinator: in-process, waves: script}\n"
+EXTERNAL = "topology: {coordinator: external, transport: bootstrapped, waves: script}\n"
+
+
+# --- in both worlds -------------------------------------------------------------------------
+
+
+@IN_BOTH
+def test_abort_that_was_sent_has_arrived_behind_the_fence(world):
+    """Nothing else waits for the ABORTs; twenty of them leave just before the fence."""
+    calls = "".join(f"  - call: {{id: c{n}, rank: {n % 2}}}\n" for n in range(20))
+    leaves = "".join(f"  - drop: c{n}\n" for n in range(20))
+    played = perform(
+        "engines:\n  - rules: [{on: add, do: {hang: g}}]\nopen_at_end: [g]\nsteps:\n"
+        f"{calls}  - wait: {{event: add, count: 20}}\n{leaves}"
+        "  - fence: true\n"
+        "  - expect: {count: {event: abort, at_least: 1}}\n"
+        "  - expect: {in_flight: 0}\n",
+        WORLDS[world](),
+    )
+    fence = next(r.seq for r in played.records if isinstance(r.event, Fenced))
+    aborts = [r for r in played.records if isinstance(r.event, AbortSeen)]
+    assert sorted(name for r in aborts for name in r.event.request_ids) == sorted(
+        f"c{n}" for n in range(20)
+    )
+    assert max(r.seq for r in aborts) < fence
+
+
+@IN_BOTH
+def test_coordinator_traffic_has_been_acted_on_behind_the_fence(world):
+    """The notice goes up, the broadcast comes down to every engine; nothing waits for either."""
+    played = perform(
+        IN_PROCESS
+        + "steps:\n"
+        + "".join(
+            f"  - engine: {{engine: {n % 3}, do: {{start_wave: {n}}}}}\n"
+            f"  - engine: {{engine: {n % 3}, do: {{wave_complete: {n}}}}}\n"
+            for n in range(5)
+        )
+        + "  - fence: true\n  - expect: {coordinator_wave: 5, coordinator_running: false}\n",
+        WORLDS[world](),
+    )
+    assert statuses(played) == [(11, "held")]
+    fence = next(r.seq for r in played.records if isinstance(r.event, Fenced))
+    heard = [r for r in played.records if isinstance(r.event, StartWaveSeen)]
+    assert len(heard) == 15
+    assert max(r.seq for r in heard) < fence
+
+
+@IN_BOTH
+def test_first_request_has_been_acted_on_behind_the_fence(world):
+    played = perform(
+        EXTERNAL + "steps:\n  - call: {id: a, rank: 1}\n  - finish: a\n  - fence: true\n"
+        "  - expect: {coordinator_running: true}\n",
+        WORLDS[world](),
+        release="0.32.0",
+    )
+    assert statuses(played) == [(3, "held")]
+    assert len(of(played, StartWaveSeen)) == 2
+
+
+@IN_BOTH
+def test_fence_is_not_stuck_while_the_external_coordinator_is_stopped(world):
+    played = perform(
+        EXTERNAL + "steps:\n  - coordinator: {stop: true}\n"
+        "  - engine: {engine: 0, do: {wave_complete: 3}}\n  - fence: true\n"
+        "  - coordinator: {start: true}\n  - fence: true\n",
+        WORLDS[world](),
+    )
+    assert (statuses(played), len(of(played, Fenced))) == ([], 3)
+
+
+@IN_BOTH
+def test_fence_leaves_no_mark_in_the_trace(world):
+    played = perform("steps:\n  - fence: true\n  - fence: true\n", WORLDS[world]())
+    assert of(played, UtilitySeen) == []
+    assert of(played, UtilityRegistered) == []
+    assert of(played, UtilitySettled) == []
+
+
+@IN_BOTH
+@pytest.mark.parametrize("how", ["close", "sentinel"])
+def test_fence_does_not_ask_dead_engines(world, how):
+    played = perform(
+        f"steps:\n  - engine: {{engine: 0, do: {{die: {how}}}}}\n  - fence: true\n"
+        "  - fence: true\n",
+        WORLDS[world](),
+    )
+    assert of(played, EngineDied) == [EngineDied(0, how)]
+    assert (statuses(played), len(of(played, Fenced))) == ([], 3)
+
+
+@IN_BOTH
+def test_fence_does_not_ask_an_engine_that_never_joined(world):
+    played = perform(
+        "connect_fails: true\ntopology: {config: {ready_timeout_s: 0.05}}\n"
+        "engines:\n  - {engine: 1, join: {never: true}}\n"
+        "steps:\n  - connect: true\n  - fence: true\n",
+        WORLDS[world](),
+    )
+    assert (statuses(played), len(of(played, Fenced))) == ([], 2)
+
+
+@pytest.mark.zmq
+def test_fence_reaches_a_rank_that_has_just_come_back():
+    played = perform(
+        "steps:\n  - engine: {engine: 1, do: {die: close}}\n"
+        "  - engine: {engine: 1, rejoin: true}\n  - call: {id: a, rank: 1}\n  - fence: true\n"
+        "  - finish: a\n",
+        WORLDS["zmq"](),
+    )
+    assert outcomes(played) == {"a": "finished"}
+    assert [add.engine for add in of(played, AddSeen)] == [1]
+
+
+@IN_BOTH
+def test_fence_of_a_client_that_was_shut_down_returns(world):
+    played = perform("steps:\n  - shutdown: {}\n  - fence: true\n", WORLDS[world]())
+    assert (statuses(played), len(of(played, Fenced))) == ([], 2)
+
+
+# --- what it asks for, and how often --------------------------------------------------------
+
+
+class FakeCluster:
+    def __init__(self, log):
+        self.log = log
+
+    async def idle(self):
+        self.log.append("idle")
+
+
+class FakeFrontend:
+    """Records whom it is told to reach; its round trip ends when the test says so."""
+
+    def __init__(self, log, wait=None):
+        self.log = log
+        self.wait = wait
+
+    async def fence(self, live_ranks):
+        self.log.append(live_ranks)
+        if self.wait is not None:
+            await self.wait()
+
+
+class FakeWorld:
+    def __init__(self, log, *, virtual):
+        self.log = log
+        self.virtual = virtual
+
+    async def settle(self):
+        self.log.append("settle")
+
+
+def fence_of(log, *, virtual=False, black_box=False, wait=None):
+    trace = Recorder(clock=lambda: 0.0)
+    fence = Fence(
+        world=FakeWorld(log, virtual=virtual),
+        frontend=FakeFrontend(log, wait),
+        cluster=FakeCluster(log),
+        trace=trace,
+        black_box=black_box,
+    )
+    return fence, trace
+
+
+def joined(trace, *ranks):
+    for rank in ranks:
+        trace.emit(EngineJoined(rank, bytes([rank, 0]), True))
+
+
+def run(body):
+    """Run a body on a simulated loop, under a name that its failure shows."""
+    return sim()._loop.run(body())
+
+
+def test_simulated_fence_lets_the_loop_decide():
+    log = []
+    fence, trace = fence_of(log, virtual=True)
+    joined(trace, 0, 1)
+    run(functools.partial(fence))
+    assert log == ["idle", "settle"] * ROUNDS
+
+
+def test_real_fence_reaches_the_living_engines_in_order_each_round():
+    log = []
+    fence, trace = fence_of(log)
+    joined(trace, 2, 0, 1, 3)
+    trace.emit(EngineDied(1, "close"))
+    trace.emit(EngineStalled(3, "g"))
+    run(fence)
+    assert log == ["idle", (0, 2), "settle"] * ROUNDS
+    log.clear()
+    trace.emit(EngineResumed(3))
+    joined(trace, 1)
+    run(fence)
+    assert log == ["idle", (0, 1, 2, 3), "settle"] * ROUNDS
+
+
+def test_real_fence_begins_anew_when_an_engine_dies_on_the_way():
+    log = []
+
+    async def hang_while_it_lives():
+        if log[-1] == (0, 1):
+            trace.emit(EngineDied(0, "vanish"))
+            await asyncio.get_running_loop().create_future()
+
+    fence, trace = fence_of(log, wait=hang_while_it_lives)
+    joined(trace, 0, 1)
+    run(fence)
+    assert log == ["idle", (0, 1), (1,), "settle", "idle", (1,), "settle"]
+
+
+def test_real_fence_waits_for_coordinator_traffic_of_the_reference_client():
+    log = []
+    fence, trace = fence_of(log)
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        trace.emit(complete(0, 1))
+        task = loop.create_task(fence())
+        await loop.settled()
+        assert log == ["idle", ()]
+        assert not task.done()
+        trace.emit(handled(broadcast=False))
+        await all_done([task])
+        task.result()
+
+    run(main)
+    assert log == ["idle", (), "settle"] * ROUNDS
+
+
+def test_real_fence_of_a_black_box_knows_no_coordinator_traffic():
+    log = []
+    fence, trace = fence_of(log, black_box=True)
+    trace.emit(complete(0, 1))
+    run(fence)
+    assert log == ["idle", (), "settle"] * ROUNDS
+
+
+# --- the balance ----------------------------------------------------------------------------
+
+
+def handled(*, broadcast):
+    return WaveNoticeHandled("start", 0, 1, 1, False, 1, True, broadcast)
+
+
+def answered(broadcast_wave):
+    return FirstRequestHandled(0, 1, 1, False, 1, True, broadcast_wave, 0)
+
+
+def balance(*events):
+    found = Balance()
+    for event in events:
+        found.feed(event)
+    return found.settled()
+
+
+JOINED = (EngineJoined(0, b"\0\0", True), EngineJoined(1, b"\1\0", True))
+
+
+@pytest.mark.parametrize(
+    ("events", "settled"),
+    [
+        ((), True),
+        ((complete(0, 1),), False),
+        ((start(0, 1),), False),
+        ((complete(0, 1), handled(broadcast=False)), True),
+        ((start(0, 1), complete(1, 1), handled(broadcast=False)), False),
+        ((*JOINED, start(0, 1), handled(broadcast=True)), False),
+        ((*JOINED, start(0, 1), handled(broadcast=True), wave(0, 1)), False),
+        ((*JOINED, start(0, 1), handled(broadcast=True), wave(0, 1), wave(1, 1)), True),
+        ((FirstRequestQueued(0, 1),), False),
+        ((FirstRequestQueued(0, 1), answered(None)), True),
+        ((*JOINED, FirstRequestQueued(0, 1), answered(1)), False),
+        ((*JOINED, FirstRequestQueued(0, 1), answered(1), wave(0, 1), wave(1, 1)), True),
+        ((CoordinatorPublished(None, 1, True),), False),
+        ((CoordinatorPublished(None, 1, True), CoordinatorStateApplied(1, True)), True),
+        # Who is not there any more owes nothing, and nobody waits for it.
+        ((*JOINED, handled(broadcast=True), wave(0, 1), EngineDied(1, "close")), True),
+        ((*JOINED, EngineDied(1, "close"), handled(broadcast=True), wave(0, 1)), True),
+        ((*JOINED, handled(broadcast=True), wave(0, 1), EngineStalled(1, "g")), True),
+        (
+            (*JOINED, handled(broadcast=True), wave(0, 1), EngineStalled(1, "g"),
+             EngineResumed(1)),
+            False,
+        ),
+        # A failed client handles nothing more.
+        ((complete(0, 1), HealthFailed("Decode", "", True)), True),
+        # Events of a child process may come late.
+        ((handled(broadcast=False), complete(0, 1)), True),
+        ((EngineIdle(0, ()),), True),
+    ],
+)  # fmt: skip
+def test_balance_is_settled_when_nothing_is_under_way(events, settled):
+    assert balance(*events) is settled
+
+
+def test_balance_forgets_what_a_coordinator_took_with_it():
+    found = Balance()
+    for event in (
+        *JOINED, complete(0, 1), FirstRequestQueued(0, 1), CoordinatorPublished(None, 1, True),
+        handled(broadcast=True), complete(0, 2),
+    ):  # fmt: skip
+        found.feed(event)
+    assert not found.settled()
+    found.forget()
+    assert found.settled()
+    found.feed(handled(broadcast=True))
+    assert not found.settled()
+
+
+def test_fence_method_is_not_one_of_vllm():
+    assert FENCE_METHOD.startswith("wavecheck")

@@ -1,0 +1,451 @@
+"""Both worlds: they run a body, say who waits, and release everything, whatever happened."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+from tests.support.stories import WORLDS, Avoid, perform, sim
+
+from client.protocol.transport import SocketKind, TransportError
+from client.transports.sockets import ZmqTransport
+from harness.sim.errors import Deadlock
+from harness.sim.links import SimTransport
+from harness.targets.base import TargetError
+from harness.worlds import SimWorld, ZmqWorld
+
+ROOT = Path(__file__).parents[2]
+IN_BOTH = pytest.mark.parametrize("kind", ["sim", pytest.param("zmq", marks=pytest.mark.zmq)])
+
+
+class Oops(Exception):
+    pass
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where temporary files of this test go."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def turns(count):
+    """Let the loop turn a few times."""
+
+    async def wait():
+        loop = asyncio.get_running_loop()
+        for _ in range(count):
+            moment = loop.create_future()
+            loop.call_soon(moment.set_result, None)
+            await moment
+
+    return wait()
+
+
+# --- running --------------------------------------------------------------------------------
+
+
+@IN_BOTH
+def test_world_returns_what_its_body_returns_and_closes_its_transport(kind, folder):
+    world = WORLDS[kind]()
+    seen = []
+
+    async def main():
+        transport = world.transport
+        assert world.transport is transport
+        socket = await transport.bind(SocketKind.PULL, transport.endpoint("x"))
+        seen.extend([transport, socket])
+        return 7
+
+    assert world.run(main) == 7
+    transport, _ = seen
+    assert transport.open_sockets == 0
+    with pytest.raises(TransportError):
+        sim_or_loop(kind, transport)
+    assert list(folder.iterdir()) == []
+
+
+def sim_or_loop(kind, transport):
+    """Try to use a closed transport."""
+
+    async def use():
+        await transport.bind(SocketKind.PULL, "ipc:///tmp/never" if kind == "zmq" else "sim://x")
+
+    if kind == "zmq":
+        asyncio.run(use())
+    else:
+        sim()._loop.run(use())
+
+
+@IN_BOTH
+@pytest.mark.parametrize("error", [Oops, TargetError, asyncio.CancelledError])
+def test_world_passes_an_error_on_and_releases_everything(kind, error, folder):
+    world = WORLDS[kind]()
+    transports, ended = [], []
+
+    async def linger():
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ended.append(True)
+
+    async def main():
+        transport = world.transport
+        transports.append(transport)
+        await transport.bind(SocketKind.PULL, transport.endpoint("x"))
+        asyncio.get_running_loop().create_task(linger())
+        await turns(2)
+        raise error
+
+    with pytest.raises(error):
+        world.run(main)
+    assert (ended, transports[0].open_sockets, list(folder.iterdir())) == ([True], 0, [])
+
+
+def test_worlds_have_their_own_transport_and_time():
+    assert isinstance(sim().transport, SimTransport)
+    assert (SimWorld.virtual, ZmqWorld.virtual) == (True, False)
+    world = ZmqWorld("tcp")
+
+    async def main():
+        assert isinstance(world.transport, ZmqTransport)
+        return world.transport.endpoint("x")
+
+    assert world.run(main).startswith("tcp://127.0.0.1:")
+
+
+def test_simulated_deadlock_is_raised_with_who_waits():
+    async def main():
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(Deadlock, match="main: waits in"):
+        sim().run(main)
+
+
+@IN_BOTH
+def test_world_says_who_waits(kind):
+    world = WORLDS[kind]()
+
+    async def linger():
+        await asyncio.get_running_loop().create_future()
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        loop.create_task(linger(), name="zeta")
+        loop.create_task(linger(), name="alpha")
+        await turns(1)
+        return world.waiting()
+
+    found = world.run(main)
+    if kind == "zmq":
+        assert found == ("alpha", "run", "zeta")
+    else:
+        assert [line.partition(":")[0] for line in found] == ["main", "zeta", "alpha"]
+        assert "linger" in found[1]
+
+
+@IN_BOTH
+def test_settling_lets_what_is_ready_run(kind):
+    world, done = WORLDS[kind](), []
+
+    async def work():
+        await turns(5)
+        done.append(True)
+
+    async def main():
+        asyncio.get_running_loop().create_task(work())
+        await world.settle()
+        return list(done)
+
+    assert world.run(main) == [True]
+
+
+def test_labels_are_made_only_on_request():
+    seen = []
+
+    class Chooser:
+        def choose(self, n, labels=None):
+            seen.append(None if labels is None else len(tuple(labels())))
+            return 0
+
+    async def main():
+        asyncio.get_running_loop().create_task(turns(1))
+        await turns(1)
+
+    SimWorld(Chooser()).run(main)
+    assert seen
+    assert set(seen) == {None}
+    seen.clear()
+    SimWorld(Chooser(), record_labels=True).run(main)
+    assert seen
+    assert None not in seen
+    assert isinstance(sim(Avoid("x")), SimWorld)
+
+
+# --- interruption ---------------------------------------------------------------------------
+
+
+def interrupt(signum=signal.SIGINT):
+    """Send ourselves a signal; the loop takes it in one of its next turns."""
+    os.kill(os.getpid(), signum)
+
+
+async def until_cancelled():
+    """Wait for a signal, which makes no turn of its own."""
+    await asyncio.get_running_loop().create_future()
+
+
+@pytest.fixture
+def handlers():
+    """The signal handlers of the test run, restored afterwards."""
+    kept = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for signum, handler in kept.items():
+        signal.signal(signum, handler)
+
+
+@pytest.mark.zmq
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_signal_cancels_the_body_which_may_clean_up(signum, handlers, folder):
+    world, log = ZmqWorld(), []
+
+    async def main():
+        transport = world.transport
+        await transport.bind(SocketKind.PULL, transport.endpoint("x"))
+        log.append(transport)
+        interrupt(signum)
+        try:
+            await until_cancelled()
+        finally:
+            await turns(3)
+            log.append("clean")
+
+    with pytest.raises(KeyboardInterrupt):
+        world.run(main)
+    assert (log[1:], log[0].open_sockets, list(folder.iterdir())) == (["clean"], 0, [])
+
+
+@pytest.mark.zmq
+def test_interruption_outranks_what_cleaning_up_raises(handlers):
+    async def main():
+        interrupt()
+        try:
+            await until_cancelled()
+        finally:
+            raise Oops
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ZmqWorld().run(main)
+    assert isinstance(caught.value.__cause__, Oops)
+
+
+@pytest.mark.zmq
+def test_interruption_outranks_a_body_that_ends_all_the_same(handlers):
+    async def main():
+        interrupt()
+        try:
+            await until_cancelled()
+        except asyncio.CancelledError:
+            return 7
+
+    with pytest.raises(KeyboardInterrupt):
+        ZmqWorld().run(main)
+
+
+@pytest.mark.zmq
+def test_cancellation_by_ourselves_is_no_interruption(handlers):
+    async def main():
+        asyncio.current_task().cancel()
+        await until_cancelled()
+
+    with pytest.raises(asyncio.CancelledError):
+        ZmqWorld().run(main)
+
+
+@pytest.mark.zmq
+def test_world_in_another_thread_runs_without_signal_handlers():
+    found = []
+
+    def work():
+        async def main():
+            await turns(1)
+            return 7
+
+        found.append(ZmqWorld().run(main))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(20)
+    assert found == [7]
+
+
+@pytest.mark.zmq
+def test_finished_run_leaves_no_signal_handler_of_the_loop(handlers):
+    async def main():
+        await turns(1)
+
+    ZmqWorld().run(main)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+# --- whole runs -----------------------------------------------------------------------------
+
+STORIES = {
+    "finished": "steps:\n  - call: {id: a}\n  - finish: a\n",
+    "failed startup": (
+        "topology: {config: {ready_timeout_s: 0.05}}\n"
+        "engines:\n  - {engine: 1, join: {never: true}}\nsteps:\n  - fence: true\n"
+    ),
+    "broken operation": "steps:\n  - utility: {id: u, method: no_such}\n  - finish: u\n",
+    "open operations": (
+        "engines:\n  - rules: [{on: add, do: {hang: g}}]\nopen_at_end: [g, a]\n"
+        "topology: {coordinator: external, transport: bootstrapped}\n"
+        "steps:\n  - call: {id: a}\n  - wait: {event: add}\n"
+    ),
+    "child process": (
+        "engines:\n  - {engine: 1, process: true}\nsteps:\n  - call: {id: a, rank: 1}\n"
+        "  - finish: a\n"
+    ),
+}
+
+
+@IN_BOTH
+@pytest.mark.parametrize("name", STORIES)
+def test_run_leaves_no_file_no_socket_and_no_child(kind, name, folder):
+    world = WORLDS[kind]()
+    transports = []
+    real_run = world.run
+
+    def run(main):
+        async def spied():
+            transports.append(world.transport)
+            return await main()
+
+        return real_run(spied)
+
+    world.run = run
+    try:
+        perform(STORIES[name], world)
+    except TargetError:
+        assert name in ("failed startup", "broken operation")
+    assert transports[0].open_sockets == 0
+    assert list(folder.iterdir()) == []
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+    gc.collect()
+
+
+# --- a person presses Ctrl-C ----------------------------------------------------------------
+
+HANGING = """\
+title: Nobody answers
+promise: none
+refs: [vllm#1]
+engines:
+  - {engine: 1, process: true}
+  - rules: [{on: add, do: {hang: g}}]
+open_at_end: [g, a]
+steps:
+  - call: {id: a, rank: 1}
+  - finish: a
+"""
+LOOK_S = 0.02
+"""Between two looks at a process that has no event to offer, seconds."""
+SAFETY_S = 60
+
+
+def processes(mark):
+    """Processes whose environment has this text."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue  # it ended, or is not ours
+    return found
+
+
+class Command:
+    """``wavecheck run`` in a process of its own, whose files and children can be found."""
+
+    def __init__(self, folder, *words):
+        self.folder = folder / "tmp"
+        self.folder.mkdir()
+        self.mark = f"TMPDIR={self.folder}"
+        environment = {
+            **os.environ, "TMPDIR": str(self.folder), "PYTHONPATH": str(ROOT),
+            "PYTHONUNBUFFERED": "1",
+        }  # fmt: skip
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "harness", "run", *map(str, words)],
+            env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def until(self, look):
+        """Look again and again until there is something to see."""
+        for _ in range(int(SAFETY_S / LOOK_S)):
+            if look():
+                return
+            try:
+                self.process.wait(LOOK_S)
+            except subprocess.TimeoutExpired:
+                continue
+            pytest.fail(f"it ended with {self.process.returncode}: {self.process.communicate()}")
+        self.process.kill()
+        pytest.fail("it never came so far")
+
+    def end(self, signum):
+        """Send a signal; return exit code, output and errors."""
+        self.process.send_signal(signum)
+        out, err = self.process.communicate(timeout=SAFETY_S)
+        return self.process.returncode, out, err
+
+
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="children are looked for in /proc"
+)
+
+
+@needs_proc
+@pytest.mark.zmq
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_interrupted_run_over_real_sockets_ends_with_130_and_leaves_nothing(
+    tmp_path, signum, jobs
+):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(HANGING)
+    command = Command(
+        tmp_path, tmp_path / "one.yaml", tmp_path / "two.yaml", "--target", "zmq",
+        "--jobs", jobs, "--json", tmp_path / "r.json",
+    )  # fmt: skip
+    # Client, child process and its sockets are up once the child has its own.
+    engines = 2 if jobs == 1 else 2 * jobs + 1
+    command.until(lambda: len(processes(command.mark)) >= engines + (jobs > 1))
+    command.until(lambda: len(list(command.folder.rglob("*input*"))) >= jobs)
+    assert command.end(signum)[0] == 130
+    assert processes(command.mark) == []
+    assert list(command.folder.iterdir()) == []
+    assert (tmp_path / "r.json").exists()
+
+
+@pytest.mark.slow
+def test_interrupted_simulation_ends_with_130_and_without_noise(tmp_path):
+    (tmp_path / "one.yaml").write_text(HANGING.replace("finish: a", "load: {requests: 3}"))
+    command = Command(
+        tmp_path, tmp_path / "one.yaml", "--schedules", 1_000_000, "--strategy", "random"
+    )
+    assert "1000000 schedules" in command.process.stdout.readline()
+    code, out, err = command.end(signal.SIGINT)
+    assert (code, err) == (130, "")
+    assert "exit 130: interrupted" in out
