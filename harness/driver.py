@@ -41,8 +41,8 @@ from harness.trace.events import (
     ConnectEnded,
     FaultInjected,
     Fenced,
-    HealthSample,
     Healed,
+    HealthSample,
     RunEnded,
     StepBegan,
     UtilityEnded,
@@ -124,7 +124,8 @@ class Driver:
                 self._give_up(index, step)
                 break
             except Exception as error:
-                raise _broke(f"step {index} ({describe_step(step)})", error) from error
+                what = f"step {index} ({describe_step(step)})"
+                raise _broke(what, error) from error
             self._raise_broken()
         await self._end()
         return self.story
@@ -345,9 +346,7 @@ class Driver:
         op.outcome, op.finish = result.outcome, result.finish
         op.error, op.message = result.error, result.message
         op.kv_transfer_params = result.kv_transfer_params
-        self._trace.emit(
-            CallEnded(op.id, op.outcome, op.finish, op.error, result.message)
-        )
+        self._trace.emit(CallEnded(op.id, op.outcome, op.finish, op.error, result.message))
 
     async def _run_utility(self, op: Op, step: UtilityStep) -> None:
         try:
@@ -359,9 +358,7 @@ class Driver:
         op.outcome, op.value = result.outcome, result.value
         op.error, op.message = result.error, result.message
         self._trace.emit(
-            UtilityEnded(
-                op.id, step.method, op.outcome, repr(op.value), op.error, result.message
-            )
+            UtilityEnded(op.id, step.method, op.outcome, repr(op.value), op.error, result.message)
         )
 
     def _task(self, name: str) -> asyncio.Task[None]:
@@ -442,9 +439,9 @@ class Driver:
         if step.stop:
             await process.stop()
         if step.start:
-            self._fence.coordinator_restarts()
             await process.start()
             await process.front_subscribed()
+            self._fence.coordinator_restarted()
         if step.publish is not None:
             counts, wave, running = step.publish
             await process.publish(counts, wave, running)
@@ -486,7 +483,12 @@ class Driver:
     async def _judge(self, expect: Expect) -> Outcome:
         asked = expect.model_fields_set
         snapshot = health = info = state = None
-        if asked & {"pending_utility_calls", "in_flight", "coordinator_wave", "coordinator_running"}:
+        if asked & {
+            "pending_utility_calls",
+            "in_flight",
+            "coordinator_wave",
+            "coordinator_running",
+        }:
             snapshot = await self._frontend.snapshot("step")
             if snapshot is not None:
                 self._trace.emit(snapshot)
@@ -538,7 +540,6 @@ def _broke(what: str, error: BaseException) -> TargetError:
 
 def _flat(model: Any) -> str:
     return " ".join(f"{k}={v}" for k, v in model.model_dump(exclude_unset=True).items())
-
 
 
 __all__ = ["Driver", "StepResult", "Story", "describe_step"]

@@ -233,7 +233,11 @@ def _health(expect: Expect, view: View) -> Outcome | None:
     tells = health.healthy or health.error is not None
     if not tells and (expect.health_error is not None or expect.message is not None):
         return Outcome(NOT_JUDGED, repr(wanted), "the target does not say which error it was")
-    seen: dict[str, Any] = {"healthy": health.healthy, "health error": health.error, "message": health.message}
+    seen: dict[str, Any] = {
+        "healthy": health.healthy,
+        "health error": health.error,
+        "message": health.message,
+    }
     if expect.message is not None and expect.message in health.message:
         seen["message"] = wanted["message"]
     return _compare(wanted, seen)

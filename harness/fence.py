@@ -80,8 +80,11 @@ class Fence:
                 await self._balanced()
             await self._world.settle()
 
-    def coordinator_restarts(self) -> None:
-        """The external coordinator starts anew: what its predecessor had not handled is lost."""
+    def coordinator_restarted(self) -> None:
+        """Forget what is under way: the external coordinator started anew, and has a frontend.
+
+        Lost is what its predecessor had not handled, and what it published before that.
+        """
         if self._balance is not None:
             self._balance.forget()
 

@@ -82,7 +82,10 @@ class FenceFilter:
         if isinstance(event, UtilityRegistered) and event.method == FENCE_METHOD:
             self._calls.add(event.call_id)
             return
-        if isinstance(event, UtilitySettled | UtilityReleased | UtilityReplyDropped) and event.call_id in self._calls:
+        if (
+            isinstance(event, UtilitySettled | UtilityReleased | UtilityReplyDropped)
+            and event.call_id in self._calls
+        ):
             return
         self._emit(event)
 
@@ -168,7 +171,7 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
             observer=emit,
             real_peer=spec.black_box,
             process_factory=None if world.virtual else ProcessFactory(),
-        children=child_ranks(scenario),
+            children=child_ranks(scenario),
         )
     except BaseException:
         await frontend.stop()

@@ -91,9 +91,7 @@ def _check_promise(failure: FailureFile, loaded: LoadedScenario, path: Path) -> 
         raise FailureFileError(msg)
 
 
-def _replay_real(
-    failure: FailureFile, target: Target, loaded: LoadedScenario
-) -> ReplayOutcome:
+def _replay_real(failure: FailureFile, target: Target, loaded: LoadedScenario) -> ReplayOutcome:
     spec = make_spec(loaded.scenario, target, profile_for(failure.profile), failure.mutant)
     outcome: ReplayOutcome | None = None
     for _ in range(TRIALS_REAL):
@@ -107,11 +105,7 @@ def _replay_real(
 
 def _outcome(failure: FailureFile, attempt: Attempt, *, same: bool | None) -> ReplayOutcome:
     verdict = next(
-        (
-            v
-            for v in attempt.verdicts
-            if v.invariant == failure.violated and v.verdict == VIOLATED
-        ),
+        (v for v in attempt.verdicts if v.invariant == failure.violated and v.verdict == VIOLATED),
         None,
     )
     step = next(

@@ -294,9 +294,7 @@ class Campaign:
         )
 
 
-def make_spec(
-    scenario: Scenario, target: Target, profile: Profile, mutant: str | None
-) -> PlaySpec:
+def make_spec(scenario: Scenario, target: Target, profile: Profile, mutant: str | None) -> PlaySpec:
     """Fix everything of a run but its choices."""
     components = Components()
     if mutant is not None:

@@ -5,18 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.support.stories import (
-    Avoid,
-    broken,
-    kinds,
-    of,
-    outcomes,
-    perform,
-    sim,
-    spec_of,
-    statuses,
-    unchecked,
-)
 
 from client.aio import all_done
 from harness.driver import Driver, describe_step
@@ -43,6 +31,18 @@ from harness.trace.events import (
 )
 from harness.trace.recorder import Recorder
 from mock_engines.events import AbortSeen, AddSeen, StartWaveSeen, UtilitySeen
+from tests.support.stories import (
+    Avoid,
+    broken,
+    kinds,
+    of,
+    outcomes,
+    perform,
+    sim,
+    spec_of,
+    statuses,
+    unchecked,
+)
 
 HARNESS = (
     CallStarted, CallOutput, CallEnded, UtilityStarted, UtilityEnded, CancelRequested,
@@ -89,9 +89,7 @@ def test_run_starts_heals_samples_fences_and_ends():
 
 
 def test_story_without_connect_step_begins_once_all_engines_have_joined():
-    played = perform(
-        "topology: {engines: 3, coordinator: in-process}\nsteps:\n  - fence: true\n"
-    )
+    played = perform("topology: {engines: 3, coordinator: in-process}\nsteps:\n  - fence: true\n")
     before = kinds(played.records)[: kinds(played.records).index("step")]
     assert before.count("joined") == before.count("connected") == 3
     assert before[-1] == "connect-ended"
@@ -407,9 +405,7 @@ steps:
     assert played.story.stuck
     (result,) = played.story.results
     assert (result.step, result.outcome.status) == (3, "violated")
-    assert result.outcome.expected == (
-        "step 3 (wait for 2 × abort at engine 1) comes to its end"
-    )
+    assert result.outcome.expected == ("step 3 (wait for 2 × abort at engine 1) comes to its end")
     assert re.match(r"it still waits after 120 s; alive: main: .*; op b: ", result.outcome.seen)
     # Healed: both operations come to their end behind the gates; judged; torn down.
     assert outcomes(played) == {"a": "finished", "b": "finished"}
@@ -528,9 +524,7 @@ def test_operation_that_never_ends_leaves_the_run_without_its_last_fence():
 # --- engines --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("which", "ranks"), [("all", [4, 5, 6]), ("5", [5]), ("[6, 4]", [6, 4])]
-)
+@pytest.mark.parametrize(("which", "ranks"), [("all", [4, 5, 6]), ("5", [5]), ("[6, 4]", [6, 4])])
 def test_engine_step_acts_on_the_ranks_it_names_in_order(which, ranks):
     played = perform(f"""
 topology: {{engines: 3, start_rank: 4, transport: bootstrapped}}
@@ -630,7 +624,9 @@ def test_link_faults_are_gone_before_the_gates_open_at_the_end():
 
 
 def test_coordinator_steps_stop_start_and_publish():
-    played = perform(EXTERNAL + """
+    played = perform(
+        EXTERNAL
+        + """
 steps:
   - coordinator: {publish: [null, 5, true]}
   - wait: {event: state-applied, where: {wave: 5, running: true}}
@@ -640,7 +636,8 @@ steps:
   - coordinator: {publish_raw: ["93c007c3"]}
   - wait: {event: state-applied, where: {wave: 7, running: true}}
   - expect: {coordinator_wave: 7, coordinator_running: true}
-""")
+"""
+    )
     assert faults(played) == [
         "coordinator publish=[None, 5, True]",
         "coordinator stop=True",
@@ -651,7 +648,9 @@ steps:
 
 
 def test_scripted_publish_after_a_restart_reaches_a_client_that_subscribed_anew():
-    story = EXTERNAL + """
+    story = (
+        EXTERNAL
+        + """
 steps:
   - coordinator: {stop: true}
   - coordinator: {start: true}
@@ -659,6 +658,7 @@ steps:
   - fence: true
   - expect: {coordinator_wave: 3}
 """
+    )
     for seed in range(5):
         played = perform(story, sim(Avoid("coordinator") if seed == 0 else None))
         assert statuses(played) == [(4, "held")]

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from packaging.version import Version
-from tests.support.traces import abort, add, wave
 
 from harness.expectations import (
     HELD,
@@ -24,6 +23,7 @@ from harness.scenario.model import EventMatch, Expect
 from harness.targets.base import Health
 from harness.trace.events import Event, Record, Snapshot
 from harness.trace.kinds import matches
+from tests.support.traces import abort, add, wave
 
 SHOT = Snapshot("step", ("r1", "r2"), (7,), ((0, 2), (1, 0)), 4, True)
 DEAD = Health(False, "EngineCoreDead", "engine core reported fatal failure")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.stories import load
 
 from harness.failure import (
     EVENTS_MAX,
@@ -26,6 +25,7 @@ from harness.failure import (
 from harness.runner import RunOptions
 from harness.tape import Tape
 from harness.version import tool_version
+from tests.support.stories import load
 
 TAPE = Tape(((0, 2), (2, 3)), (("a", "b"), ("c", "d", "e")))
 FAILURE = FailureFile(
@@ -226,10 +226,16 @@ def test_missing_field_is_refused_by_name(tmp_path, name):
     assert refusal(tmp_path, incomplete) == f"lacks the field {name!r}"
 
 
-WRONG = {"dict": {}, "list": [], "str": "x", "int": 1, "float": 0.5, "bool": False, "NoneType": None}
-RIGHT = {
-    name: {kind.__name__ for kind in kinds} for name, kinds in FIELDS.items()
-}  # of each field
+WRONG = {
+    "dict": {},
+    "list": [],
+    "str": "x",
+    "int": 1,
+    "float": 0.5,
+    "bool": False,
+    "NoneType": None,
+}
+RIGHT = {name: {kind.__name__ for kind in kinds} for name, kinds in FIELDS.items()}  # of each field
 
 
 @pytest.mark.parametrize(
@@ -280,8 +286,9 @@ def read_or_refuse(path: Path) -> FailureFile | None:
     try:
         return read_failure(path)
     except FailureFileError as error:
-        assert str(error).startswith(f"{path}: ")
-        return None
+        text = str(error)
+    assert text.startswith(f"{path}: ")
+    return None
 
 
 @settings(max_examples=60)

@@ -6,8 +6,6 @@ import asyncio
 import functools
 
 import pytest
-from tests.support.stories import WORLDS, of, outcomes, perform, sim, statuses
-from tests.support.traces import complete, start, wave
 
 from client.aio import all_done
 from client.events import (
@@ -35,10 +33,10 @@ from mock_engines.events import (
     StartWaveSeen,
     UtilitySeen,
 )
+from tests.support.stories import WORLDS, of, outcomes, perform, sim, statuses
+from tests.support.traces import complete, start, wave
 
-IN_BOTH = pytest.mark.parametrize(
-    "world", ["sim", pytest.param("zmq", marks=pytest.mark.zmq)]
-)
+IN_BOTH = pytest.mark.parametrize("world", ["sim", pytest.param("zmq", marks=pytest.mark.zmq)])
 IN_PROCESS = "topology: {engines: 3, coordinator: in-process, waves: script}\n"
 EXTERNAL = "topology: {coordinator: external, transport: bootstrapped, waves: script}\n"
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from client.components import Components
+from harness.cli.main import cli
+from harness.failure import read_failure
 from harness.invariants import discover as discover_invariants
 from harness.mutants import UnknownMutantError, discover, find_mutant
 
@@ -50,3 +55,41 @@ def test_unknown_mutant_is_refused_with_the_known_ones():
     assert find_mutant("rank-truncated").id == "rank-truncated"
     with pytest.raises(UnknownMutantError, match="unknown mutant 'nope'; known: abort-to-every"):
         find_mutant("nope")
+
+
+def run_all(tmp_path, *words):
+    """``wavecheck run`` with all scenarios on sim: exit code and report."""
+    report = tmp_path / "report.json"
+    flags = ["--json", str(report), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(cli, ["run", *words, *flags])
+    return done.exit_code, json.loads(report.read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.id for mutant in MUTANTS])
+def test_mutant_is_killed_by_its_own_invariant_over_all_scenarios(tmp_path, mutant):
+    code, report = run_all(tmp_path, "--mutant", mutant.id)
+    assert code == report["summary"]["exit"] == 1
+    assert report["summary"]["error"] == 0
+    assert {result["mutant"] for result in report["results"]} == {mutant.id}
+    killed = [
+        result
+        for result in report["results"]
+        for verdict in result["verdicts"]
+        if (verdict["invariant"], verdict["level"], verdict["verdict"])
+        == (mutant.killed_by, "must", "violated")
+    ]
+    assert killed
+    for result in killed:
+        assert result["status"] == "violated"
+        failure = read_failure(Path(result["failure_file"]))
+        assert (failure.violated, failure.mutant) == (mutant.killed_by, mutant.id)
+
+
+@pytest.mark.slow
+def test_without_a_mutant_every_scenario_holds(tmp_path):
+    code, report = run_all(tmp_path)
+    assert code == 0
+    assert [r["scenario"] for r in report["results"] if r["status"] in ("violated", "error")] == []
+    assert report["summary"]["held"] >= 40
+    assert not (tmp_path / "out").exists()

@@ -7,17 +7,6 @@ import weakref
 from dataclasses import replace
 
 import pytest
-from tests.support.stories import (
-    broken,
-    kinds,
-    of,
-    outcomes,
-    perform,
-    sim,
-    spec_of,
-    statuses,
-    unchecked,
-)
 
 from client.events import (
     FirstRequestQueued,
@@ -38,6 +27,17 @@ from harness.tape import Replayer, Tape
 from harness.targets.base import TargetError
 from harness.trace.events import Fenced, StepBegan
 from harness.trace.recorder import Recorder
+from tests.support.stories import (
+    broken,
+    kinds,
+    of,
+    outcomes,
+    perform,
+    sim,
+    spec_of,
+    statuses,
+    unchecked,
+)
 
 STORY = """
 topology: {engines: 3, coordinator: in-process}

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.stories import load
 
 from harness.failure import FailureFileError, read_failure
 from harness.replay import TRIALS_REAL, ReplayKind, replay
 from harness.runner import RunOptions, run_scenario
 from harness.scenario.problems import ScenarioFileError
+from tests.support.stories import load
 
 ROOT = Path(__file__).parents[2]
 TRUNCATED = """

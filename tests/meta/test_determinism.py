@@ -1,0 +1,96 @@
+"""The same seed plays the same runs in any process, hash seed, order and Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCENARIOS = (
+    "handshake/gate-opens-after-all-subscribed",
+    "lifecycle/a-rank-returns",
+    "requests/cancelled-while-streaming",
+    "utility/failing-beside-hanging",
+    "waves/external-coordinator-restarts",
+    "waves/stale-first-request",
+)
+SCHEDULES = 5
+
+pytestmark = pytest.mark.slow
+
+
+def environment(hash_seed: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
+
+
+def digests(
+    folder: Path, *words: str, python: str = sys.executable, hash_seed: str = "0"
+) -> dict[str, str]:
+    """Digest of each scenario, as another process finds them."""
+    report = folder / f"{len(list(folder.iterdir()))}.json"
+    flags = ["--schedules", str(SCHEDULES), "--strategy", "random", "--json", str(report)]
+    done = subprocess.run(
+        [python, "-m", "harness", "run", *flags, *(words or ("--seed", "7", *SCENARIOS))],
+        env=environment(hash_seed), cwd=folder, capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = json.loads(report.read_text(encoding="utf-8"))["results"]
+    assert [result["schedules"] for result in results] == [SCHEDULES] * len(SCENARIOS)
+    return {result["scenario"]: result["digest"] for result in results}
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The digests to compare with."""
+    found = digests(tmp_path_factory.mktemp("first"))
+    assert len(set(found.values())) == len(SCENARIOS)
+    return found
+
+
+def other_python() -> str:
+    """An interpreter of another supported version that can run us, or skip."""
+    mine = sys.version_info[:2]
+    others = [f"python3.{minor}" for minor in (11, 12, 13) if (3, minor) != mine]
+    program = (
+        "import sys, harness.cli, harness.version; harness.version.tool_version(); "
+        "print(sys.version_info[1])"
+    )
+    for name in [os.environ.get("WAVECHECK_OTHER_PYTHON", ""), *others]:
+        path = shutil.which(name) if name else None
+        if path is None:
+            continue
+        done = subprocess.run(
+            [path, "-c", program], env=environment("0"), capture_output=True, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+        if done.returncode == 0 and int(done.stdout) != mine[1]:
+            return path
+    pytest.skip(
+        f"no other Python among {', '.join(others)} has the package; "
+        "WAVECHECK_OTHER_PYTHON can name one"
+    )
+
+
+def test_digests_do_not_depend_on_process_or_hash_seed(first, tmp_path):
+    assert digests(tmp_path, hash_seed="1") == first
+
+
+def test_digests_do_not_depend_on_order_or_worker_processes(first, tmp_path):
+    words = ("--seed", "7", "--jobs", "2", *reversed(SCENARIOS))
+    assert digests(tmp_path, *words) == first
+
+
+def test_digests_do_not_depend_on_the_python_version(first, tmp_path):
+    assert digests(tmp_path, python=other_python(), hash_seed="2") == first
+
+
+def test_digests_depend_on_the_seed(first, tmp_path):
+    other = digests(tmp_path, "--seed", "8", *SCENARIOS)
+    assert {name for name in SCENARIOS if other[name] == first[name]} == set()
