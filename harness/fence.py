@@ -31,6 +31,7 @@ from mock_engines.events import (
     EngineJoined,
     EngineResumed,
     EngineStalled,
+    GateOpened,
     StartWaveSeen,
     WaveNoticeSent,
 )
@@ -163,6 +164,8 @@ class Balance:
                 self._publishes += 1
             case CoordinatorStateApplied():
                 self._publishes -= 1
+            case GateOpened():
+                self._broadcasts_due.setdefault(event.engine, 0)
             case EngineJoined() | EngineDied() | EngineStalled() | EngineResumed():
                 self._engine(event)
             case StartWaveSeen():
@@ -189,9 +192,9 @@ class Balance:
             self._broadcasts_due[rank] += 1
 
     def forget(self) -> None:
-        """Begin anew, with nothing under way."""
+        """Begin anew: nothing is under way, and engines hear nothing until READY reaches them."""
         self._notices = self._firsts = self._publishes = 0
-        self._broadcasts_due = dict.fromkeys(self._broadcasts_due, 0)
+        self._broadcasts_due.clear()
 
     def settled(self) -> bool:
         """Whether nothing is known to be under way. A failed client handles nothing more."""

@@ -16,10 +16,11 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from client.protocol.codec import Codec
-from client.protocol.messages import Init, StartDpWave, UtilityCall
+from client.protocol.messages import Init
 from client.protocol.transport import Transport
 from mock_engines import aio, events
 from mock_engines.activity import Activity
+from mock_engines.actor import Actor
 from mock_engines.behaviours.model import Action
 from mock_engines.behaviours.registry import behaviour_of
 from mock_engines.engine import MockEngine
@@ -29,11 +30,10 @@ from mock_engines.matching import Message, Plan, RuleBook
 from mock_engines.membership import WaveMembership
 from mock_engines.outlets import Outlets, ScriptError, Sockets
 from mock_engines.receiving import Receiver
-from mock_engines.utilities import Outcome
 
 
 class Endpoint:
-    """One engine on a transport. Implements ``EngineHandle``, and ``EngineIO`` for behaviours.
+    """One engine on a transport. Implements ``EngineHandle``.
 
     Args:
         setup: what it is.
@@ -56,7 +56,6 @@ class Endpoint:
     ) -> None:
         self.setup = setup
         self.rules = RuleBook(setup.script.rules, met)
-        self.engine = self._fresh_engine()
         self._activity = Activity(setup.gates)
         self._waves = WaveMembership(setup.waves, setup.rank)
         self.out = Outlets(setup.rank, Codec(setup.profile), setup.observer, self._activity.running)
@@ -64,7 +63,15 @@ class Endpoint:
         self._codec = Codec(setup.profile)
         self._transport = transport
         self._vanish = vanish
-        self._halt = halt
+        self._actor = Actor(
+            setup,
+            engine=self._fresh_engine(),
+            out=self.out,
+            activity=self._activity,
+            waves=self._waves,
+            die=self.die,
+            halt=halt,
+        )
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._alive = True
         self._joined = asyncio.Event()
@@ -140,7 +147,7 @@ class Endpoint:
             "joined": self.has_joined,
             "stalled": self.stalled,
             "rules_met": list(self.rules.met),
-            **self.engine.view(),
+            **self._actor.engine.view(),
         }
 
     async def notice(self, notice: str, wave: int) -> None:
@@ -189,7 +196,7 @@ class Endpoint:
         await self._activity.running()
         self._disconnect()
         if not self._alive:
-            self.engine = self._fresh_engine()
+            self._actor.engine = self._fresh_engine()
             self._alive = True
         self.out.sockets = Sockets()
         await self._joining().return_with(self.init)
@@ -202,74 +209,6 @@ class Endpoint:
         tasks = tuple(self._tasks)
         self._disconnect()
         await aio.ended(tasks)
-
-    # --- EngineIO ---------------------------------------------------------------------------
-
-    @property
-    def real_peer(self) -> bool:
-        """Whether the frontend is a black box on real sockets."""
-        return self.setup.real_peer
-
-    @property
-    def wave(self) -> int:
-        """The engine's own wave."""
-        shared = self._waves.wave()
-        return self.engine.wave if shared is None else shared
-
-    async def hang(self, gate: str | None) -> None:
-        """Wait for a gate; ``None`` = for ever."""
-        await self._activity.hang(gate)
-        await self._activity.running()
-
-    async def stall(self, gate: str) -> None:
-        """Stop the whole engine until a gate opens; nothing if it is open."""
-        await self._activity.running()
-        if self.setup.gates.is_open(gate):
-            return
-        self._activity.hold()
-        self.setup.observer(events.EngineStalled(self.setup.rank, gate))
-        self._waves.stall()
-        if self._halt is not None:
-            self._halt(gate)
-        await self._activity.go_on_at(gate, self._resumed)
-
-    def _resumed(self) -> None:
-        self.setup.observer(events.EngineResumed(self.setup.rank))
-        self._waves.resume()
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until the engine's state satisfies a condition."""
-        await self._activity.until(holds)
-        await self._activity.running()
-
-    async def delay(self, seconds: float) -> None:
-        """Wait for a time on the loop's clock."""
-        await aio.pause_for(seconds)
-        await self._activity.running()
-
-    async def next_turn(self) -> None:
-        """Let whatever is ready run first."""
-        await aio.next_turn()
-        await self._activity.running()
-
-    def open_gate(self, name: str) -> None:
-        """Open a gate of the run."""
-        self.setup.gates.open(name)
-
-    def apply(self, call: UtilityCall) -> Outcome:
-        """Let a utility take effect, and report it. Raises ``UtilityFailedError``."""
-        outcome = self.engine.apply(call)
-        if outcome.changed:
-            view = self.engine.utility.view()
-            text = ", ".join(f"{key}={view[key]!r}" for key in sorted(outcome.changed))
-            rank = self.setup.rank
-            self.setup.observer(events.UtilityApplied(rank, call.call_id, call.method, text))
-        return outcome
-
-    def apply_start_wave(self, start: StartDpWave) -> None:
-        """Let a START_DP_WAVE take effect."""
-        self.engine.apply_start_wave(start)
-        self._waves.start_dp_wave(wave=start.wave, exclude=start.exclude_engine_index)
 
     # --- joining ----------------------------------------------------------------------------
 
@@ -313,7 +252,7 @@ class Endpoint:
         receiver = Receiver(
             rank=rank,
             codec=self._codec,
-            engine=self.engine,
+            engine=self._actor.engine,
             out=self.out,
             waves=self._waves,
             emit=self.setup.observer,
@@ -339,7 +278,7 @@ class Endpoint:
 
     def _changed(self) -> None:
         """The engine's state changed: waves and waiting plans are told."""
-        self._waves.work(unfinished=self.engine.unfinished)
+        self._waves.work(unfinished=self._actor.engine.unfinished)
         self._activity.changed()
 
     # --- plans ------------------------------------------------------------------------------
@@ -364,7 +303,7 @@ class Endpoint:
     async def _carry_out(self, plan: Plan, start: int, stop: int | None = None) -> None:
         for action in plan.actions[start:stop]:
             await self._activity.running()
-            await behaviour_of(action).carry_out(action, plan.message, self)
+            await behaviour_of(action).carry_out(action, plan.message, self._actor)
             if not self._alive:
                 return
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from mock_engines import aio, events
 from mock_engines.behaviours.model import Action
+from mock_engines.commands import Commands
 from mock_engines.control import Control
 from mock_engines.event_json import event_from_json
 from mock_engines.handle import EngineSetup
@@ -57,10 +58,7 @@ class ProcessEngine:
         self._joined = asyncio.Event()
         self._connected = asyncio.Event()
         self._state: dict[str, Any] = {"alive": True, "joined": False, "request_ids": []}
-        self._waiting: dict[int, asyncio.Future[None]] = {}
-        self._until_stalled: dict[int, None] = {}
-        self._let_go: dict[int, None] = {}
-        self._asked = 0
+        self._commands = Commands()
         self._stalled_at: str | None = None
         self._vanishing = False
         self._gates_here: dict[str, int] = {}
@@ -85,7 +83,7 @@ class ProcessEngine:
     @property
     def busy(self) -> bool:
         """Whether a command is being carried out; the child itself is asked by ``idle``."""
-        return bool(self._waiting)
+        return self._commands.busy
 
     @property
     def stalled(self) -> bool:
@@ -251,12 +249,7 @@ class ProcessEngine:
             error = ChildError(f"process of engine {self.setup.rank} ended by itself ({code})")
         self._state = {**self._state, "alive": False, "joined": False}
         self._leave_waves()
-        self._until_stalled.clear()
-        self._let_go.clear()
-        waiting, self._waiting = self._waiting, {}
-        for future in waiting.values():
-            if not future.done():
-                future.set_result(None)
+        self._commands.end()
         if error is not None:
             self._failed(error)
         elif not self._stopped:
@@ -282,21 +275,14 @@ class ProcessEngine:
         if self._life is None or self._stopped:
             return
         await self._connected.wait()
-        self._asked += 1
-        number = self._asked
+        if self._control is None:
+            return
+        number = self._commands.number()
         self._tell({**line, "id": number})
         if until_stalled and self.stalled:
-            self._let_go[number] = None
-            return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = future
-        if until_stalled:
-            self._until_stalled[number] = None
-        try:
-            await future
-        finally:
-            self._waiting.pop(number, None)
-            self._until_stalled.pop(number, None)
+            self._commands.let_go(number)
+        else:
+            await self._commands.wait(number, until_stalled=until_stalled)
 
     # --- stalls -----------------------------------------------------------------------------
 
@@ -305,9 +291,7 @@ class ProcessEngine:
         if self.setup.gates.is_open(gate):
             return  # the child hears of it in a moment
         self._stalled_at = gate
-        for number in tuple(self._until_stalled):
-            self._let_go[number] = None
-            self._done(number, None)
+        self._commands.stalled()
 
     def _halt(self, gate: str) -> None:
         """The engine asks to be stopped. Not if its gate has opened meanwhile, or at the end."""
@@ -348,24 +332,8 @@ class ProcessEngine:
             case "failure":
                 self._failed(ChildError(line["error"]))
             case "done":
-                self._answered(line["id"], line["error"])
-
-    def _answered(self, number: int, error: str | None) -> None:
-        if number in self._let_go:
-            del self._let_go[number]
-            if error is not None:
-                self._failed(ScriptError(error))
-        else:
-            self._done(number, error)
-
-    def _done(self, number: int, error: str | None) -> None:
-        future = self._waiting.get(number)
-        if future is None or future.done():
-            return
-        if error is None:
-            future.set_result(None)
-        else:
-            future.set_exception(ScriptError(error))
+                if (error := self._commands.answered(line["id"], line["error"])) is not None:
+                    self._failed(error)
 
     def _wave_input(self, call: str, arguments: Mapping[str, Any]) -> None:
         waves, rank = self.setup.waves, self.setup.rank

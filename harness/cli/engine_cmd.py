@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,15 +14,19 @@ from pydantic import Field, model_validator
 from client.protocol.profiles import NEWEST, RELEASES, Profile, profile_for
 from client.protocol.transport import TransportError
 from client.transports.sockets import ZmqTransport
+from harness.cli.addresses import address_option
+from harness.cli.gate_lines import GateLines
 from harness.cli.output import CommandError, unknown_word, usage_error
 from harness.reports.diagnostic import Diagnostic
-from harness.scenario.loader import load_model
-from harness.scenario.problems import Problem, ScenarioFileError
+from harness.scenario.checks_engines import check_specs
+from harness.scenario.loader import load_model, placed
+from harness.scenario.problems import ScenarioFileError
+from harness.trace.render import describe
 from harness.verdict import ExitCode
 from mock_engines import events
 from mock_engines.behaviours.model import EngineSpec, Strict
-from mock_engines.behaviours.registry import spec_problems
 from mock_engines.cluster import Cluster, JoinAddresses
+from mock_engines.gates import Gates
 from mock_engines.process import ProcessFactory
 
 BRIEF = (
@@ -35,8 +37,12 @@ BRIEF = (
     events.StartWaveSeen,
     events.UnknownSeen,
     events.EngineDied,
+    events.EngineStalled,
+    events.EngineResumed,
 )
-"""Events that are shown without ``--verbose``: joins, deaths, and what the frontend sends."""
+"""Events that are shown without ``--verbose``: what becomes of engines, what frontends send."""
+HINT_S = 5.0
+"""After so many seconds without any frontend the user is told what we wait for."""
 
 
 class BehaviourFile(Strict):
@@ -57,9 +63,10 @@ def load_behaviour(path: Path) -> BehaviourFile:
     Raises:
         ScenarioFileError: it cannot be read, is invalid, or has actions that fit no message.
     """
-    model, _, text = load_model(path, BehaviourFile)
-    if problems := spec_problems(model.engines):
-        raise ScenarioFileError(path, text, [Problem(problem) for problem in problems])
+    model, positions, text = load_model(path, BehaviourFile)
+    found = list(check_specs(model.engines, ("engines",)))
+    if found:
+        raise ScenarioFileError(path, text, placed(found, positions))
     return model
 
 
@@ -67,23 +74,31 @@ def load_behaviour(path: Path) -> BehaviourFile:
     "engine",
     epilog="""\b
 Examples:
-  wavecheck engine --handshake tcp://127.0.0.1:29550 --engines 2
-  wavecheck engine --handshake tcp://127.0.0.1:29550 --engines 2 --behaviour slow.yaml
+  wavecheck engine --handshake 127.0.0.1:29550 --engines 2
+  wavecheck engine --handshake 127.0.0.1:29550 --engines 2 --behaviour slow.yaml
   wavecheck engine --input ipc:///tmp/in --output ipc:///tmp/out --engines 2 --start-rank 4
 
 \b
-A behaviour file is a list such as
+The first joins a frontend that was, or will be, started like this:
+  vllm-rs serve MODEL --data-parallel-size 2 --data-parallel-size-local 0 \\
+      --data-parallel-address 127.0.0.1 --data-parallel-rpc-port 29550
+
+\b
+A behaviour file is a list of engines with rules; docs/scenarios.md has all keys. slow.yaml:
   - engine: 1
     rules:
-      - {on: utility, method: is_sleeping, do: [{reply: true}]}
+      - {on: utility, method: is_sleeping, do: {reply: true}}
+      - {on: utility, method: "reset_*", do: [{hang: go}, {default: true}]}
       - {on: add, nth: 2, do: [{stream: {tokens: 2, finish: null}}, {die: sentinel}]}
+      - {on: start_wave, where: {wave: 3}, do: {stall: go}}
+A line "go" on standard input opens the gate go.
 """,
 )
-@click.option("--handshake", metavar="ADDR", help="Handshake address of the frontend.")
-@click.option("--input", "input_", metavar="ADDR", help="Input address (bootstrapped frontend).")
-@click.option("--output", metavar="ADDR", help="Output address (bootstrapped frontend).")
-@click.option("--coordinator-input", metavar="ADDR", help="Where the coordinator publishes.")
-@click.option("--coordinator-output", metavar="ADDR", help="Where the coordinator listens.")
+@address_option("--handshake", "Where the frontend answers HELLO.")
+@address_option("--input", "Where a bootstrapped frontend sends requests.")
+@address_option("--output", "Where a bootstrapped frontend takes outputs.")
+@address_option("--coordinator-input", "Where the coordinator publishes.")
+@address_option("--coordinator-output", "Where the coordinator takes wave notices.")
 @click.option("--engines", metavar="N", type=click.IntRange(min=1), required=True, help="How many.")
 @click.option(
     "--start-rank",
@@ -105,13 +120,13 @@ A behaviour file is a list such as
     metavar="V",
     default=NEWEST,
     show_default=True,
-    help="Release whose shapes they speak.",
+    help="Release whose shapes they speak: that of the frontend.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Show also what the engines send.")
 def engine(
     *,
     handshake: str | None,
-    input_: str | None,
+    input: str | None,  # noqa: A002  (the option's name)
     output: str | None,
     coordinator_input: str | None,
     coordinator_output: str | None,
@@ -123,55 +138,68 @@ def engine(
 ) -> int:
     """Run mock engines against any frontend, until Ctrl-C.
 
-    With --handshake they join a frontend that runs the startup handshake; with --input and
-    --output they register at a bootstrapped one. Ranks are S to S+N-1. Ends with 0 on Ctrl-C or
-    SIGTERM, with 2 for bad input, with 3 when an engine fails.
+    With --handshake they join a frontend that runs the startup handshake, and learn the other
+    addresses from it; with --input and --output they register at a bootstrapped one. They may be
+    started before the frontend or after it, but join once: start them anew with a new frontend.
+    Their global ranks are S to S+N-1.
+
+    An address is HOST:PORT, tcp://HOST:PORT or ipc:///PATH. It is the frontend that binds it.
+
+    Ends with 0 on Ctrl-C or SIGTERM, with 2 for bad input, with 3 when an engine fails.
     """
     if release not in RELEASES:
         kind = "release"
         raise unknown_word(kind, release, RELEASES)
-    addresses = JoinAddresses(
-        handshake=_address(handshake),
-        input=_address(input_),
-        output=_address(output),
-        coordinator_input=_address(coordinator_input),
-        coordinator_output=_address(coordinator_output),
-    )
+    addresses = JoinAddresses(handshake, input, output, coordinator_input, coordinator_output)
     try:
         file = BehaviourFile() if behaviour is None else load_behaviour(behaviour)
     except ScenarioFileError as error:
         raise CommandError(error.diagnostics(), ExitCode.USAGE) from error
     ranks = range(start_rank, start_rank + engines)
-    show = _printer(verbose=verbose)
     loop = asyncio.SelectorEventLoop()
     try:
+        show = Show(ranks, addresses, verbose=verbose)
         loop.run_until_complete(_serve(profile_for(release), ranks, file, addresses, show))
     finally:
         loop.close()
     return int(ExitCode.OK)
 
 
-def _address(text: str | None) -> str | None:
-    """Let ``host:port`` stand for ``tcp://host:port``."""
-    return text if text is None or "://" in text else f"tcp://{text}"
+class Show:
+    """Tells the user what happens, one line each."""
 
+    def __init__(self, ranks: range, addresses: JoinAddresses, *, verbose: bool) -> None:
+        self._missing = dict.fromkeys(ranks)
+        self._where = addresses.handshake or addresses.input
+        self._verbose = verbose
 
-def _printer(*, verbose: bool) -> Callable[[events.MockEvent], None]:
-    def show(event: events.MockEvent) -> None:
-        if verbose or isinstance(event, BRIEF):
+    def __call__(self, event: events.MockEvent) -> None:
+        """Show an event, if it is one of those that are asked for."""
+        if self._verbose or isinstance(event, BRIEF):
             click.echo(describe(event))
+        if isinstance(event, events.EngineJoined) and event.engine in self._missing:
+            del self._missing[event.engine]
+            if not self._missing:
+                click.echo("all engines have joined")
 
-    return show
+    def begins(self, ranks: range, profile: Profile) -> None:
+        """Say who tries to join what."""
+        count = "1 engine" if len(ranks) == 1 else f"{len(ranks)} engines"
+        span = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"
+        click.echo(
+            f"{count}, {span}, release {profile.release}, joining {self._where}"
+            f" (process {os.getpid()}; Ctrl-C ends)"
+        )
 
-
-def describe(event: events.MockEvent) -> str:
-    """Return an event as one line: ``engine 0: UtilitySeen call_id=1 method='sleep' …``."""
-    rest = " ".join(
-        f"{field.name}={getattr(event, field.name)!r}"
-        for field in dataclasses.fields(event)
-        if field.name != "engine"
-    )
-    return f"engine {event.engine}: {type(event).__name__} {rest}"
+    def still_waiting(self) -> None:
+        """Say that startup takes long, and what may be the reason."""
+        if self._missing:
+            ranks = ", ".join(str(rank) for rank in self._missing)
+            click.echo(
+                f"still waiting at {self._where}: no startup yet for rank {ranks}. Is the frontend"
+                f" up, and does it expect these ranks?",
+                err=True,
+            )
 
 
 async def _serve(
@@ -179,13 +207,14 @@ async def _serve(
     ranks: range,
     file: BehaviourFile,
     addresses: JoinAddresses,
-    show: Callable[[events.MockEvent], None],
+    show: Show,
 ) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, stopped.set)
     transport = ZmqTransport()
+    gates = Gates()
     try:
         try:
             cluster = Cluster(
@@ -195,6 +224,7 @@ async def _serve(
                 file.engines,
                 addresses,
                 waves=file.waves,
+                gates=gates,
                 observer=show,
                 real_peer=True,
                 process_factory=ProcessFactory(),
@@ -202,20 +232,27 @@ async def _serve(
             )
         except ValueError as error:
             raise usage_error(str(error)) from error
-        where = addresses.handshake or addresses.input
-        click.echo(
-            f"{len(ranks)} engines, ranks {ranks[0]} to {ranks[-1]}, release {profile.release},"
-            f" joining {where} (process {os.getpid()}; Ctrl-C ends)"
-        )
-        cluster.start()
-        try:
-            await stopped.wait()
-        finally:
-            await _stop(cluster)
+        show.begins(ranks, profile)
+        await _until_stopped(cluster, gates, show, stopped)
     finally:
         transport.close()
         for signum in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(signum)
+
+
+async def _until_stopped(
+    cluster: Cluster, gates: Gates, show: Show, stopped: asyncio.Event
+) -> None:
+    hint = asyncio.get_running_loop().call_later(HINT_S, show.still_waiting)
+    lines = GateLines(gates, click.echo)
+    cluster.start()
+    lines.start()
+    try:
+        await stopped.wait()
+    finally:
+        hint.cancel()
+        lines.stop()
+        await _stop(cluster)
 
 
 async def _stop(cluster: Cluster) -> None:

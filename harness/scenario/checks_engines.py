@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from harness.scenario.finding import Finding
 from harness.scenario.model import Scenario
 from harness.scenario.positions import Path
 from harness.scenario.problems import did_you_mean, one_of
-from mock_engines.behaviours.model import Action, Rule
+from mock_engines.behaviours.model import Action, EngineSpec, Rule
 from mock_engines.behaviours.registry import action_problem, fields_of
 from mock_engines.matching import Kind
 
 
 def check_engines(scenario: Scenario) -> Iterator[Finding]:
     """What an engine could not do is found before anything runs."""
-    for i, spec in enumerate(scenario.engines):
-        for j, rule in enumerate(spec.rules):
-            yield from _rule(("engines", i, "rules", j), rule)
+    yield from check_specs(scenario.engines, ("engines",))
     for i, step in enumerate(scenario.steps):
         if step.engine is not None:
             yield from _actions(("steps", i, "engine", "do"), step.engine.do, "act")
+
+
+def check_specs(specs: Iterable[EngineSpec], base: Path) -> Iterator[Finding]:
+    """The same for a list of engine entries at ``base`` of a file."""
+    for i, spec in enumerate(specs):
+        for j, rule in enumerate(spec.rules):
+            yield from _rule((*base, i, "rules", j), rule)
 
 
 def _rule(path: Path, rule: Rule) -> Iterator[Finding]:

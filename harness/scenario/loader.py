@@ -172,11 +172,12 @@ def parse(
     scenario, positions, _ = parse_model(text, path, Scenario)
     found = check(scenario, default_vocabulary() if vocabulary is None else vocabulary)
     if found:
-        raise ScenarioFileError(path, text, _placed(found, positions))
+        raise ScenarioFileError(path, text, placed(found, positions))
     return LoadedScenario(name, path, scenario, positions, text)
 
 
-def _placed(found: Iterable[Finding], positions: Positions) -> list[Problem]:
+def placed(found: Iterable[Finding], positions: Positions) -> list[Problem]:
+    """Give findings their places in the file, and sort them by these."""
     problems = [
         Problem(f.title, positions.find(f.path), expected=f.expected, seen=f.seen, help=f.help)
         for f in found

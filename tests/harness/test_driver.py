@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
 
 from client.aio import all_done
-from harness.driver import Driver, describe_step
+from harness.driver import describe_step
 from harness.play import build
 from harness.scenario.model import Step
 from harness.targets.base import TargetError
@@ -176,8 +177,8 @@ steps:
   - connect: true
 """)
     assert statuses(played) == [(0, "violated")]
-    assert of(played, ConnectEnded) == [ConnectEnded(None, "")]
-    assert of(played, Fenced) == [Fenced("end")]
+    ends = [r.event for r in played.records if isinstance(r.event, Healed | ConnectEnded | Fenced)]
+    assert ends == [Healed(), ConnectEnded(None, ""), Fenced("end")]
 
 
 # --- calls and utilities --------------------------------------------------------------------
@@ -284,6 +285,7 @@ steps:
         CallEnded("a", "cancelled", None, None, ""),
     ]
     assert outcomes(played) == {"a": "cancelled"}
+    assert len(of(played, CallEnded)) == 1
     assert of(played, AbortSeen) == [AbortSeen(0, ("a",))]
 
 
@@ -302,6 +304,7 @@ steps:
         UtilityEnded("u", "is_sleeping", "cancelled", "None", None, ""),
     ]
     assert outcomes(played) == {"u": "cancelled"}
+    assert len(of(played, UtilityEnded)) == 1
 
 
 def test_operation_cancelled_before_its_task_ran_still_has_an_end():
@@ -380,14 +383,17 @@ def test_wait_for_more_than_there_is_goes_on_with_the_last_of_them():
 steps:
   - call: {{id: a, rank: 0}}
   - wait: {{event: add}}
-  - engine: {{engine: 0, background: true, do: [{{delay_ms: 50}}, {{stats: {{running: 1}}}}]}}
-  - wait: {{event: stats}}
-  - expect: {{count: {{event: stats, equals: 1}}}}
+  - engine:
+      engine: 0
+      background: true
+      do: [{{delay_ms: 5}}, {{stats: {{}}}}, {{delay_ms: 5}}, {{stats: {{}}}}]
+  - wait: {{event: stats, count: 2}}
+  - expect: {{count: {{event: stats, equals: 2}}}}
   - open: g
 """)
     assert statuses(played) == [(4, "held")]
-    (stats,) = [r for r in played.records if kinds([r]) == ["stats"]]
-    assert stats.time_us == 50_000
+    times = [r.time_us for r in played.records if kinds([r]) == ["stats"]]
+    assert times == [5_000, 10_000]
 
 
 def test_wait_that_never_happens_is_a_violated_expectation_and_the_run_still_ends_well():
@@ -449,6 +455,16 @@ steps:
   - open: g
 """)
     assert outcomes(played) == {"gone": "cancelled", "refused": "failed"}
+
+
+def test_last_fence_lies_behind_all_that_the_last_step_caused():
+    """The ABORT is on its way when the steps are over, and nothing waits for it."""
+    story = f"{HANG}open_at_end: [g]\nsteps:\n  - call: {{id: a, rank: 0}}\n"
+    story += "  - wait: {event: add}\n  - drop: a\n"
+    for late in ("engine 0", "abort", "nobody"):
+        played = perform(story, sim(Avoid(late)))
+        ends = [r.event for r in played.records if isinstance(r.event, AbortSeen | Fenced)]
+        assert ends == [AbortSeen(0, ("a",)), Fenced("end")]
 
 
 # --- gates and ends -------------------------------------------------------------------------
@@ -549,8 +565,9 @@ steps:
     assert kinds(played.records).count("stats") == 2
 
 
-def test_rank_that_rejoins_is_there_when_the_step_has_ended():
-    played = perform("""
+@pytest.mark.parametrize("late", ["input", "engine 1", "nobody"])
+def test_rank_that_rejoins_is_there_when_the_step_has_ended(late):
+    story = """
 steps:
   - engine: {engine: 1, do: {die: close}}
   - fence: true
@@ -559,7 +576,8 @@ steps:
   - call: {id: a, rank: 1}
   - finish: a
   - expect: {op: a, outcome: finished, engine: 1}
-""")
+"""
+    played = perform(story, sim(Avoid(late)))
     assert faults(played) == ["engine 1: die", "engine 1 rejoins"]
     assert statuses(played) == [(3, "held"), (6, "held")]
 
@@ -647,21 +665,19 @@ steps:
     assert statuses(played) == [(7, "held")]
 
 
-def test_scripted_publish_after_a_restart_reaches_a_client_that_subscribed_anew():
-    story = (
-        EXTERNAL
-        + """
+@pytest.mark.parametrize("late", ["coordinator", "front", "subscri", "connect", "nobody"])
+@pytest.mark.parametrize("restart", [True, False])
+def test_scripted_publish_is_never_lost_to_a_client_that_has_not_subscribed_yet(restart, late):
+    again = "  - coordinator: {stop: true}\n  - coordinator: {start: true}\n" if restart else ""
+    story = f"""
+{EXTERNAL}
 steps:
-  - coordinator: {stop: true}
-  - coordinator: {start: true}
-  - coordinator: {publish: [null, 3, true]}
+{again}  - coordinator: {{publish: [null, 3, true]}}
   - fence: true
-  - expect: {coordinator_wave: 3}
+  - expect: {{coordinator_wave: 3}}
 """
-    )
-    for seed in range(5):
-        played = perform(story, sim(Avoid("coordinator") if seed == 0 else None))
-        assert statuses(played) == [(4, "held")]
+    played = perform(story, sim(Avoid(late)))
+    assert [status for _, status in statuses(played)] == ["held"]
 
 
 @pytest.mark.parametrize(
@@ -848,6 +864,20 @@ steps:
         perform(story)
 
 
+def test_load_of_a_client_that_never_connected_is_a_failure_of_the_run():
+    story = """
+connect_fails: true
+topology: {config: {ready_timeout_s: 1}}
+engines:
+  - {engine: 1, join: {never: true}}
+steps:
+  - connect: true
+  - load: {requests: 1}
+"""
+    with pytest.raises(TargetError, match=r"^step 1 \(load\) broke: the client is not connected$"):
+        perform(story)
+
+
 # --- naming steps ---------------------------------------------------------------------------
 
 
@@ -910,6 +940,10 @@ STORIES = {
         "engines:\n  - {engine: 1, join: {never: true}}\nsteps:\n  - fence: true\n"
     ),
     "broken operation": "steps:\n  - utility: {id: u, method: no_such}\n  - finish: u\n",
+    "busy in the background": (
+        HANG + "open_at_end: [g]\nsteps:\n"
+        "  - engine: {engine: 0, background: true, do: {hang: g}}\n  - fence: true\n"
+    ),
     "broken in the background": (
         HANG + "open_at_end: [g, a]\nsteps:\n  - call: {id: a}\n"
         "  - engine: {engine: 0, background: true, do: {output: {tokens: [1]}}}\n"
@@ -938,14 +972,18 @@ def test_run_leaves_no_task_and_no_socket(name):
     assert world._loop.orphans == ()
 
 
-@pytest.mark.parametrize("after", [0, 1, 3, 7, 20, 60, 150])
-def test_run_cancelled_at_any_moment_leaves_no_task_and_no_socket(after):
-    world = sim()
-    spec = spec_of(
-        "topology: {coordinator: external, transport: bootstrapped}\n" + HANG + "open_at_end: [g]\n"
-        "steps:\n  - load: {clients: 1, requests: 1}\n"
-    )
-    found = []
+async def turns(count):
+    """Let the loop turn a few times."""
+    loop = asyncio.get_running_loop()
+    for _ in range(count):
+        moment = loop.create_future()
+        loop.call_soon(moment.set_result, None)
+        await moment
+
+
+def interrupt(story, *after):
+    """Cancel a run after so many turns, and again after so many more; return what is left."""
+    world, spec, found = sim(), spec_of(story), []
 
     async def run():
         driver = await build(spec, world, Recorder())
@@ -955,43 +993,32 @@ def test_run_cancelled_at_any_moment_leaves_no_task_and_no_socket(after):
             await driver.close()
 
     async def main():
-        loop = world._loop
-        task = loop.create_task(run(), name="victim")
-        for _ in range(after):
-            moment = loop.create_future()
-            loop.call_soon(moment.set_result, None)
-            await moment
-        task.cancel()
-        await all_done([task])
-        found.extend([task.cancelled(), left_behind(world)])
-
-    world.run(main)
-    assert found == [True, ([], 0)]
-
-
-def test_close_stops_frontend_and_engines_although_it_is_interrupted_itself():
-    """A person presses Ctrl-C twice."""
-    world, spec = sim(), spec_of(STORIES["open operations"])
-    found = []
-
-    async def run(driver: Driver):
-        try:
-            await driver.play()
-        finally:
-            await driver.close()
-
-    async def main():
-        loop = world._loop
-        driver = await build(spec, world, Recorder())
-        task = loop.create_task(run(driver), name="victim")
-        await loop.settled()
-        for _ in range(2):
+        task = asyncio.get_running_loop().create_task(run(), name="victim")
+        for count in after:
+            await turns(count)
             task.cancel()
-            moment = loop.create_future()
-            loop.call_soon(moment.set_result, None)
-            await moment
         await all_done([task])
         found.extend([task.cancelled(), left_behind(world)])
 
     world.run(main)
-    assert found == [True, ([], 0)]
+    return found
+
+
+UNDER_WAY = (
+    "topology: {coordinator: external, transport: bootstrapped}\n" + HANG + "open_at_end: [g]\n"
+    "steps:\n  - load: {clients: 1, requests: 1}\n"
+)
+IN_STARTUP = "engines:\n  - {engine: 1, join: {never: true}}\nsteps:\n  - fence: true\n"
+
+
+@pytest.mark.parametrize("story", [UNDER_WAY, IN_STARTUP], ids=["under way", "in startup"])
+@pytest.mark.parametrize("after", [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 150])
+def test_run_cancelled_at_any_moment_leaves_no_task_and_no_socket(story, after):
+    assert interrupt(story, after) == [True, ([], 0)]
+
+
+@pytest.mark.parametrize("story", [UNDER_WAY, IN_STARTUP], ids=["under way", "in startup"])
+@pytest.mark.parametrize("again", range(1, 16))
+def test_close_stops_frontend_and_engines_although_it_is_interrupted_itself(story, again):
+    """A person presses Ctrl-C twice."""
+    assert interrupt(story, 60, again) == [True, ([], 0)]

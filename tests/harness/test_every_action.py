@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.stories import WORLDS, broken, of, perform, statuses
 
 from harness.play import child_ranks
 from harness.scenario.model import Scenario
 from mock_engines import events
 from mock_engines.behaviours.model import Action
+from tests.support.stories import WORLDS, broken, of, perform, statuses
 
 IN_BOTH = pytest.mark.parametrize("world", ["sim", pytest.param("zmq", marks=pytest.mark.zmq)])
 
@@ -73,7 +73,9 @@ STORIES: dict[str, str] = {
     + ONE_CALL
     + "  - expect: {op: a, tokens: 5, finish: stop}\n"
     "  - expect: {count: {event: call-output, equals: 3}}\n",
-    "output": add("[{output: {request: nobody, tokens: [5]}}, {output: {tokens: [7], finish: stop}}]")
+    "output": add(
+        "[{output: {request: nobody, tokens: [5]}}, {output: {tokens: [7], finish: stop}}]"
+    )
     + ONE_CALL
     + "  - expect: {op: a, tokens: 1, finish: stop}\n"
     "  - expect: {count: {event: dropped-output, equals: 1}}\n",

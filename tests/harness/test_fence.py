@@ -30,6 +30,7 @@ from mock_engines.events import (
     EngineJoined,
     EngineResumed,
     EngineStalled,
+    GateOpened,
     StartWaveSeen,
     UtilitySeen,
 )
@@ -99,10 +100,11 @@ def test_first_request_has_been_acted_on_behind_the_fence(world):
 
 
 @IN_BOTH
-def test_fence_is_not_stuck_while_the_external_coordinator_is_stopped(world):
+@pytest.mark.parametrize("notice", ["wave_complete", "start_wave"])
+def test_fence_is_not_stuck_by_what_a_stopped_coordinator_does_not_handle(world, notice):
     played = perform(
         EXTERNAL + "steps:\n  - coordinator: {stop: true}\n"
-        "  - engine: {engine: 0, do: {wave_complete: 3}}\n  - fence: true\n"
+        f"  - engine: {{engine: 0, do: {{{notice}: 3}}}}\n  - fence: true\n"
         "  - coordinator: {start: true}\n  - fence: true\n",
         WORLDS[world](),
     )
@@ -345,8 +347,14 @@ def test_balance_forgets_what_a_coordinator_took_with_it():
     assert not found.settled()
     found.forget()
     assert found.settled()
+    # Engines hear a broadcast once their subscriptions are back.
+    found.feed(handled(broadcast=True))
+    assert found.settled()
+    found.feed(GateOpened(1))
     found.feed(handled(broadcast=True))
     assert not found.settled()
+    found.feed(wave(1, 1))
+    assert found.settled()
 
 
 def test_fence_method_is_not_one_of_vllm():

@@ -182,6 +182,12 @@ def test_another_failed_expectation_does_not_count_as_the_recorded_one(tmp_path)
     assert replay(fixed).kind is ReplayKind.GONE
 
 
+def test_violation_of_another_invariant_does_not_count_as_the_recorded_one(truncated):
+    outcome = replay(edit(truncated, violated="wave.never-rewinds"))
+    assert (outcome.kind, outcome.digest_matches) == (ReplayKind.GONE, True)
+    assert outcome.text == "wave.never-rewinds is no longer violated"
+
+
 # --- diverged -------------------------------------------------------------------------------
 
 
@@ -297,9 +303,18 @@ def test_scenario_that_is_not_valid_any_more_is_refused_with_its_place(truncated
 # --- a target without a tape ----------------------------------------------------------------
 
 
+def counted_plays(monkeypatch):
+    """A list that grows with each run of a replay."""
+    tries = []
+    real = sys.modules["harness.replay"].play
+    monkeypatch.setattr("harness.replay.play", lambda *a: tries.append(1) or real(*a))
+    return tries
+
+
 @pytest.mark.zmq
 @pytest.mark.slow
-def test_failure_over_real_sockets_is_looked_for_again(tmp_path):
+def test_failure_over_real_sockets_is_looked_for_until_it_is_found(tmp_path, monkeypatch):
+    tries = counted_plays(monkeypatch)
     path, result = failed(tmp_path, TRUNCATED, target="zmq", mutant="rank-truncated")
     failure = read_failure(path)
     assert (failure.tape, failure.digest, result.digest) == (None, "", None)
@@ -307,6 +322,7 @@ def test_failure_over_real_sockets_is_looked_for_again(tmp_path):
     assert outcome.kind is ReplayKind.REPRODUCED
     assert outcome.text == "routing.explicit-rank is violated again"
     assert (outcome.digest_matches, len(outcome.witness_lines)) == (None, len(failure.witness))
+    assert len(tries) == 1
 
 
 @pytest.mark.zmq
@@ -314,9 +330,7 @@ def test_failure_over_real_sockets_is_looked_for_again(tmp_path):
 def test_failure_over_real_sockets_is_gone_after_some_trials(tmp_path, monkeypatch):
     path, _ = failed(tmp_path, TRUNCATED, target="zmq", mutant="rank-truncated")
     edit(path, mutant=None)
-    tries = []
-    real = sys.modules["harness.replay"].play
-    monkeypatch.setattr("harness.replay.play", lambda *a: tries.append(1) or real(*a))
+    tries = counted_plays(monkeypatch)
     outcome = replay(path)
     assert (outcome.kind, len(tries)) == (ReplayKind.GONE, TRIALS_REAL)
     assert outcome.text == "routing.explicit-rank is no longer violated"

@@ -479,6 +479,12 @@ def test_digest_depends_on_seed_schedules_and_strategy(options):
     assert digest("c", **options) != digest("c")
 
 
+def test_digest_covers_every_schedule_not_only_the_last():
+    """Every schedule of fifo is the same."""
+    found = [digest("a", strategy="fifo", schedules=count) for count in (1, 2, 3)]
+    assert len(set(found)) == 3
+
+
 def test_digest_depends_on_the_code_under_test(tmp_path):
     def of(mutant):
         options = RunOptions(mutant=mutant, out=tmp_path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from mock_engines.aio import next_turn
+from mock_engines.behaviours.model import Action
 from mock_engines.child import Child
 
 
@@ -47,7 +49,7 @@ CONFIG = {
 
 async def turns(count=5):
     for _ in range(count):
-        await asyncio.sleep(0)
+        await next_turn()
 
 
 def stall(opens_meanwhile):
@@ -57,7 +59,7 @@ def stall(opens_meanwhile):
         SlowSockets.arrive = asyncio.Event()
         lines = Lines()
         child = Child(lines, CONFIG)
-        stalling = asyncio.ensure_future(child.endpoint.stall("thaw"))
+        await child.endpoint.act([Action(stall="thaw")])
         await turns()
         before = tuple(lines.told)
         if opens_meanwhile:
@@ -66,7 +68,8 @@ def stall(opens_meanwhile):
         SlowSockets.arrive.set()
         await turns()
         child._gates.open_here("thaw")
-        await stalling
+        await child.endpoint.idle()
+        await child.endpoint.stop()
         return before, lines.told
 
     return asyncio.run(main())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import sys
 
@@ -13,10 +14,14 @@ from click.testing import CliRunner
 from client.protocol.codec import Codec
 from client.protocol.profiles import profile_for
 from client.transports.sockets import ZmqTransport
-from harness.cli.engine_cmd import describe, load_behaviour
+from harness.cli.engine_cmd import Show, load_behaviour
+from harness.cli.gate_lines import GateLines
 from harness.cli.main import cli
 from harness.scenario.problems import ScenarioFileError
 from mock_engines import events
+from mock_engines.aio import next_turn
+from mock_engines.cluster import JoinAddresses
+from mock_engines.gates import Gates
 
 LIMIT_S = 60.0
 HANDSHAKE = ("--handshake", "tcp://127.0.0.1:9")
@@ -36,7 +41,11 @@ def invoke(*arguments):
         (("--engines", "1"), "needs a handshake address, or an input and an output"),
         ((*HANDSHAKE, "--engines", "1", "--profile", "0.33"), "unknown release '0.33'"),
         ((*HANDSHAKE, "--engines", "1", "--behaviour", "/nonexistent.yaml"), "no such file"),
-        (("--handshake", "nonsense://x", "--engines", "1"), "could not join"),
+        (("--handshake", "nonsense://x", "--engines", "1"), "is no address; expected HOST:PORT"),
+        (("--handshake", "29550", "--engines", "1"), "is no address; expected HOST:PORT"),
+        (("--output", "ipc://", "--engines", "1"), "'ipc://' is no address"),
+        (("--input", "a:65536", "--engines", "1"), "a port is a number from 1 to 65535"),
+        (("--handshake", "tcp://*:1", "--engines", "1"), "could not join"),
     ],
 )
 def test_wrong_use_is_one_clear_message_and_exit_code_2(arguments, text):
@@ -53,6 +62,7 @@ def test_wrong_use_is_one_clear_message_and_exit_code_2(arguments, text):
         ("- {engine: 7}\n", "engine 7, which does not take part"),
         ("engines:\n- rules:\n  - {on: add, do: {reply: 1}}\n", "'reply' is for utility"),
         ("- rules:\n  - {on: add, do: {stream: {tokens: many}}}\n", "whole number"),
+        ("- rules:\n  - {on: abort, where: {ids: 1}, do: {drop: true}}\n", "has no field 'ids'"),
         ("[", "b.yaml"),
     ],
 )
@@ -71,6 +81,19 @@ def test_place_of_a_mistake_is_named_in_a_list_file_too(tmp_path):
     assert caught.value.problems[0].place.line == 3
 
 
+@pytest.mark.parametrize("head", ["", "waves: auto\nengines:\n"])
+def test_place_of_an_action_that_does_not_fit_is_named_in_both_forms(tmp_path, head):
+    path = tmp_path / "b.yaml"
+    path.write_text(
+        f"{head}- engine: 0\n- rules:\n  - on: add\n    do: [{{open: g}}, {{fail: x}}]\n"
+    )
+    with pytest.raises(ScenarioFileError) as caught:
+        load_behaviour(path)
+    (problem,) = caught.value.problems
+    assert problem.title == "'fail' is for utility, not for 'add'"
+    assert (problem.place.line, problem.place.column) == (4 + head.count("\n"), 21)
+
+
 def test_behaviour_file_is_a_list_or_a_mapping(tmp_path):
     path = tmp_path / "b.yaml"
     path.write_text("- {engine: 1, rules: [{on: abort, do: {drop: true}}]}\n")
@@ -79,11 +102,21 @@ def test_behaviour_file_is_a_list_or_a_mapping(tmp_path):
     assert load_behaviour(path).waves == "script"
 
 
-def test_event_is_described_in_one_line():
-    event = events.UtilitySeen(3, 7, "sleep", "[1]", 0)
-    assert describe(event) == (
-        "engine 3: UtilitySeen call_id=7 method='sleep' args='[1]' client_index=0"
-    )
+def test_joins_are_shown_and_counted(capsys):
+    show = Show(range(4, 6), JoinAddresses("tcp://a:1"), verbose=False)
+    show(events.EngineJoined(4, b"\4\0", False))
+    show(events.OutputSent(4, "a", (1,), None))
+    show.still_waiting()
+    show(events.EngineJoined(5, b"\5\0", False))
+    show.still_waiting()
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == [
+        "engine 4: joined identity=0400 coordinator=False",
+        "engine 5: joined identity=0500 coordinator=False",
+        "all engines have joined",
+    ]
+    assert shown.err.startswith("still waiting at tcp://a:1: no startup yet for rank 5.")
+    assert shown.err.count("\n") == 1
 
 
 @pytest.mark.zmq
@@ -92,7 +125,7 @@ def test_event_is_described_in_one_line():
 def test_command_serves_a_frontend_until_it_is_told_to_end(tmp_path, make_peer, signum):
     behaviour = tmp_path / "b.yaml"
     behaviour.write_text(
-        "- engine: 5\n  process: true\n  rules:\n  - {on: utility, do: {reply: 9}}\n"
+        "- engine: 5\n  rules:\n  - {on: utility, do: [{stall: go}, {reply: 9}]}\n"
     )
 
     async def story():
@@ -103,6 +136,7 @@ def test_command_serves_a_frontend_until_it_is_told_to_end(tmp_path, make_peer, 
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "harness", "engine", "--engines", "2", "--start-rank", "4"),
             *("--handshake", peer.address("handshake"), "--behaviour", str(behaviour)),
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
@@ -110,7 +144,10 @@ def test_command_serves_a_frontend_until_it_is_told_to_end(tmp_path, make_peer, 
             await peer.until(lambda: len(peer.startup) == 4 and len(peer.registrations) == 2)
             await peer.add("a", rank=4)
             await peer.utility("is_sleeping", rank=5)
-            await peer.until(lambda: len(peer.rows()) == 3 and peer.replies())
+            await peer.until(lambda: len(peer.rows()) == 3)
+            assert peer.replies() == []
+            process.stdin.write(b"go\n")
+            await peer.until(peer.replies)
             process.send_signal(signum)
             output, _ = await process.communicate()
         finally:
@@ -130,8 +167,67 @@ def test_command_serves_a_frontend_until_it_is_told_to_end(tmp_path, make_peer, 
     assert replies == [(1, None, 9)]
     lines = output.splitlines()
     assert "ranks 4 to 5" in lines[0]
-    assert "engine 4: AddSeen request_id='a-0123abcd'" in output
-    assert "engine 5: UtilitySeen" in output
-    assert "OutputSent" not in output
+    assert "all engines have joined" in lines
+    assert "engine 4 <- ADD request_id=a-0123abcd" in output
+    assert "engine 5 <- UTILITY" in output
+    assert "engine 5: stalled gate=go" in lines
+    assert "->" not in output
     assert lines[-1] == "engines stopped"
     assert os.path.exists(behaviour)
+
+
+async def turns_until(holds):
+    while not holds():
+        await next_turn()
+
+
+def gate_lines(*pieces, waited=()):
+    """Feed a pipe piece by piece; returns which gates are open, and what was said."""
+    gates, said = Gates(), []
+
+    async def main():
+        ours, theirs = os.pipe()
+        waiting = [asyncio.ensure_future(gates.wait(name)) for name in waited]
+        await next_turn()
+        lines = GateLines(gates, said.append, ours)
+        lines.start()
+        try:
+            for piece in pieces:
+                os.write(theirs, piece)
+                await turns_until(lambda: not select.select([ours], [], [], 0)[0])
+            os.close(theirs)
+            await turns_until(lambda: not lines.reading)
+        finally:
+            lines.stop()
+            os.close(ours)
+            for task in waiting:
+                task.cancel()
+
+    asyncio.run(main())
+    return gates.opened(), said
+
+
+def test_each_line_opens_the_gate_that_it_names():
+    opened, said = gate_lines(b"a\n b \n\nc", b"d\nnot finished", waited=("a", "x"))
+    assert opened == ("a", "b", "cd")
+    assert said == [
+        "gate a is open (1 waited)",
+        "gate b is open; nobody waited there (now waited for: x)",
+        "gate cd is open; nobody waited there (now waited for: x)",
+    ]
+
+
+def test_input_that_cannot_be_watched_is_left_alone(tmp_path):
+    path = tmp_path / "gates"
+    path.write_text("a\n")
+
+    async def main():
+        with path.open() as file:
+            lines = GateLines(gates, lambda _line: None, file.fileno())
+            lines.start()
+            await next_turn()
+            lines.stop()
+
+    gates = Gates()
+    asyncio.run(main())
+    assert gates.opened() == ()

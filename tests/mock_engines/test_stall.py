@@ -15,7 +15,9 @@ def on(kind, *do, **narrow):
 
 def wire(run):
     """What happened at the engines, as class names."""
-    return [type(event).__name__ for event in run.events if not isinstance(event, events.EngineIdle)]
+    return [
+        type(event).__name__ for event in run.events if not isinstance(event, events.EngineIdle)
+    ]
 
 
 def test_stalled_engine_handles_and_sends_nothing_and_then_all_in_order(play):

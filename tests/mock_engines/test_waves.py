@@ -242,9 +242,7 @@ class WaveMachine(RuleBasedStateMachine):
                 assert self.model.running(rank) >= self.work[rank]
         alive = [r for r in RANKS if self.alive[r]]
         idle = [
-            r
-            for r in alive
-            if self.model.running(r) and not self.work[r] and not self.stalled[r]
+            r for r in alive if self.model.running(r) and not self.work[r] and not self.stalled[r]
         ]
         assert not alive or len(idle) < len(alive), "a wave that could complete is still open"
 

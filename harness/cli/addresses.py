@@ -1,0 +1,42 @@
+"""Addresses of sockets on the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+FORMS = "HOST:PORT, tcp://HOST:PORT or ipc:///PATH"
+_TCP = re.compile(r"(?P<host>[^\s:/\[\]]+):(?P<port>[0-9]+)")
+_PORT_MAX = 65_535
+
+
+def full_address(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    """Return an address with its scheme; ``HOST:PORT`` stands for ``tcp://HOST:PORT``.
+
+    Raises:
+        click.BadParameter: it is no address; the message says what one looks like.
+    """
+    if text is None:
+        return None
+    scheme, mark, rest = text.partition("://")
+    if not mark:
+        scheme, rest = "tcp", text
+    if scheme == "ipc" and rest:
+        return text
+    found = _TCP.fullmatch(rest) if scheme == "tcp" else None
+    if found is None:
+        msg = f"{text!r} is no address; expected {FORMS}"
+        raise click.BadParameter(msg)
+    if not 0 < int(found["port"]) <= _PORT_MAX:
+        msg = f"{text!r}: a port is a number from 1 to {_PORT_MAX}"
+        raise click.BadParameter(msg)
+    return f"tcp://{rest}"
+
+
+def address_option(name: str, help_text: str) -> Callable[[Command], Command]:
+    """Make an option that takes an address."""
+    return click.option(name, metavar="ADDR", callback=full_address, help=help_text)
