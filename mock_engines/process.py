@@ -61,6 +61,7 @@ class ProcessEngine:
         self._commands = Commands()
         self._stalled_at: str | None = None
         self._vanishing = False
+        self._killed = False
         self._gates_here: dict[str, int] = {}
         self._init: dict[str, Any] | None = None
         self._in_waves = False
@@ -146,6 +147,7 @@ class ProcessEngine:
             return
         if how == "vanish" and self.stalled:
             self._state = {**self._state, "alive": False}
+            self._killed = True
             self.setup.observer(events.EngineDied(self.setup.rank, how))
             self._kill()
         else:
@@ -189,7 +191,7 @@ class ProcessEngine:
 
     def _launch(self, *, rejoin: bool) -> None:
         self._connected.clear()
-        self._vanishing = False
+        self._vanishing = self._killed = False
         loop = asyncio.get_running_loop()
         name = f"engine {self.setup.rank}: process"
         self._life = loop.create_task(self._live(rejoin=rejoin), name=name)
@@ -306,6 +308,8 @@ class ProcessEngine:
                 self._process.go_on()
 
     def _take(self, line: dict[str, Any]) -> None:
+        if self._killed:
+            return  # what was in the pipe when we killed it changes nothing any more
         if "state" in line:
             self._state = line["state"]
         match line["do"]:

@@ -15,7 +15,6 @@ from typing import Any
 
 from client.protocol.ids import CallId, Identity, RequestId, Wave
 
-
 WAVE_ZERO = Wave(0)
 
 

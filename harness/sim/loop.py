@@ -386,7 +386,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         A finished task holds its frames, and with them whatever its coroutine referred to.
         """
         self._tasks = [
-            task for task in self._tasks if not task.done() or getattr(task, "_log_traceback", False)
+            task
+            for task in self._tasks
+            if not task.done() or getattr(task, "_log_traceback", False)
         ]
 
     def get_task_factory(self) -> None:

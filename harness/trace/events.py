@@ -97,7 +97,7 @@ class Snapshot:
     """The registries of a white-box target.
 
     ``in_flight``: internal ids, sorted by engine order then id; ``pending_utility``: call ids;
-    ``loads`` by rank.
+    ``loads`` by rank; ``departing``: ids that are over, but taken until their ABORT is off.
     """
 
     label: str
@@ -106,6 +106,7 @@ class Snapshot:
     loads: tuple[tuple[int, int], ...]
     wave: int | None
     running: bool | None
+    departing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,10 +269,14 @@ def test_error_of_a_child_behind_a_stall_is_not_lost(play_real):
     play_real(story, specs=[CHILD])
 
 
-def test_stalled_child_can_vanish_and_return(play_real):
+@pytest.mark.parametrize("at_once", [True, False])
+def test_stalled_child_can_vanish_and_return(play_real, at_once):
+    """``at_once``: while it still says what became of it, before it is stopped."""
+
     async def story(run):
         await run.cluster.act(0, run.actions({"stall": "thaw"}))
-        await halted(run)
+        if not at_once:
+            await halted(run)
         pid = handle(run).process_id
         await run.cluster.act(0, run.actions({"die": "vanish"}))
         assert not alive(pid)

@@ -53,3 +53,13 @@ def test_a_black_box_cannot_show_it():
 
 def test_no_registration_is_not_judged():
     assert unexercised(judge(CLS, *END))
+
+
+def test_an_id_that_still_waits_for_its_abort_at_the_end_is_violated():
+    taken = Snapshot("end", (), (), (), None, None, ("a",))
+    released = RequestReleased("a", 0, "aborted")
+    verdict = judge(CLS, *BEGUN, leave("a"), released, cancelled("a"), taken, *END)
+    assert violated(verdict, 5, 7)
+    assert verdict.seen == "a waits for its ABORT to leave, says the snapshot"
+    early = Snapshot("step", (), (), (), None, None, ("a",))
+    assert held(judge(CLS, *BEGUN, leave("a"), released, cancelled("a"), early, *END))

@@ -3,9 +3,12 @@
 from harness.invariants.request_unique_in_flight_ids import UniqueInFlightIds
 from tests.support.traces import (
     END,
+    abort,
     add,
     call,
     cancelled,
+    done,
+    failed,
     held,
     judge,
     leave,
@@ -39,3 +42,35 @@ def test_an_id_may_be_used_again_while_its_abort_is_under_way():
 
 def test_no_request_is_not_judged():
     assert unexercised(judge(CLS, *END))
+
+
+USED = (call("a"), add(0, "a"), out(0, "a", 1, finish="stop"), done("a"))
+
+
+def test_a_second_request_is_violated_although_the_id_was_used_before():
+    both = (call("b", external="a"), add(0, "a"), call("c", external="a"), add(1, "a"))
+    assert violated(judge(CLS, *USED, *both, *END, black=True), 5, 7)
+
+
+def test_a_second_request_is_violated_although_the_id_was_aborted_before():
+    aborted = (call("a"), add(0, "a"), leave("a"), cancelled("a"), abort(0, "a"))
+    both = (call("b", external="a"), add(0, "a"), call("c", external="a"), add(1, "a"))
+    assert violated(judge(CLS, *aborted, *both, *END, black=True), 6, 8)
+
+
+def test_a_second_request_is_violated_while_the_abort_of_an_older_one_is_under_way():
+    older = (call("a"), add(0, "a"), leave("a"), cancelled("a"))
+    both = (call("b", external="a"), add(1, "a"), call("c", external="a"), add(0, "a"))
+    assert violated(judge(CLS, *older, *both, *END, black=True), 5, 7)
+
+
+def test_a_call_that_was_refused_as_a_duplicate_does_not_hide_a_second_request():
+    refused = (call("x", external="a"), failed("x", "DuplicateRequestId"))
+    trace = (call("a"), add(0, "a"), *refused, call("c", external="a"), add(1, "a"))
+    assert violated(judge(CLS, *trace, *END, black=True), 1, 5)
+
+
+def test_an_id_may_be_used_a_third_time_when_the_second_caller_has_left():
+    second = (call("b", external="a"), add(1, "a"), leave("b"), cancelled("b"))
+    third = (call("c", external="a"), add(0, "a"))
+    assert held(judge(CLS, *USED, *second, *third, *END, black=True))

@@ -48,3 +48,15 @@ def test_notices_of_engines_and_failed_frontends_are_left_out():
 
 def test_replies_that_settle_are_not_judged():
     assert unexercised(judge(CLS, reply(0, 1), settled(1), *END))
+
+
+def test_a_reply_to_a_call_whose_send_failed_must_be_dropped_too():
+    unsent = UtilitySettled(1, 0, "is_sleeping", "Transport")
+    assert violated(judge(CLS, unsent, reply(1, 1), *END), 1)
+    assert held(judge(CLS, unsent, reply(1, 1), UtilityReplyDropped(1), *END))
+
+
+def test_a_reply_that_settles_with_its_own_error_is_not_judged():
+    for error in ("UtilityCallFailed", "UtilityResultDecode"):
+        outcome = UtilitySettled(1, 0, "is_sleeping", error)
+        assert unexercised(judge(CLS, reply(0, 1), outcome, *END))

@@ -1,6 +1,11 @@
 """utility.no-waiter-outlives-call, on hand-written traces."""
 
-from client.events import UtilityRegistered, UtilityReleased, UtilitySettled
+from client.events import (
+    UtilityRegistered,
+    UtilityReleased,
+    UtilityReplyDropped,
+    UtilitySettled,
+)
 from harness.invariants.utility_no_waiter_outlives_call import NoWaiterOutlivesCall
 from harness.trace.events import Fenced, Snapshot
 from tests.support.traces import (
@@ -99,3 +104,10 @@ def test_a_reply_that_races_with_the_hang_up_is_not_judged_black_box():
 
 def test_no_utility_call_is_not_judged():
     assert unexercised(judge(CLS, *END))
+
+
+def test_a_waiter_that_went_with_a_reply_which_was_dropped_holds():
+    left = (leave("u"), UtilityReplyDropped(1), UtilityReleased(2), utility_cancelled("u"))
+    assert held(judge(CLS, *BEGUN, reply(0, 1), *left, *END))
+    silent = (leave("u"), UtilityReleased(2), utility_cancelled("u"))
+    assert violated(judge(CLS, *BEGUN, reply(0, 1), *silent, *END), 1, 6)

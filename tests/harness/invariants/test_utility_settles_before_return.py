@@ -119,3 +119,17 @@ def test_a_later_call_of_the_method_is_told_apart_by_its_block():
 def test_one_engine_alone_is_not_judged():
     trace = (utility("u"), seen(0, 1), reply(0, 1), result("u"), *END)
     assert unexercised(judge(CLS, *trace, ranks=(0,)))
+
+
+def test_an_engine_in_whose_place_another_one_replied_may_hear_of_the_call_late():
+    answered = (reply(1, 2), reply(1, 1), result("u"))
+    assert held(
+        judge(CLS, utility("u"), *registered_both(), seen(1, 2), *answered, seen(0, 1), *END)
+    )
+    too_late = (reply(1, 2), result("u"), seen(0, 1), reply(1, 1))
+    assert violated(judge(CLS, utility("u"), seen(1, 2), *too_late, *END, black=True), 3, 4)
+
+
+def registered_both() -> tuple[object, ...]:
+    settled = (UtilitySettled(1, 0, "is_sleeping", None), UtilitySettled(2, 1, "is_sleeping", None))
+    return (registered(1, 0), registered(2, 1), *settled)

@@ -66,7 +66,9 @@ def test_a_stale_probe_that_is_passed_on_is_violated_black_box():
 def test_the_index_of_probes_means_nothing_where_nobody_probes():
     largest = StartWaveSeen(1, 3, STALE_PROBE_INDEX)
     assert held(judge(WaveNeverRewinds, wave(1, 3), largest, *END))
-    probed_rank = judge(WaveNeverRewinds, wave(1, 3), largest, *END, ranks=(1, 65535), steps=PROBING)
+    probed_rank = judge(
+        WaveNeverRewinds, wave(1, 3), largest, *END, ranks=(1, 65535), steps=PROBING
+    )
     assert held(probed_rank)
 
 

@@ -307,8 +307,9 @@ def test_every_result_type_of_the_model_is_known():
 class FakeClient:
     """A client whose round trips end as a test says."""
 
-    def __init__(self, *script):
+    def __init__(self, *script, fatal=EngineCoreDead):
         self.script = list(script)
+        self.fatal = fatal
         self.log = []
         self.health_error = None
 
@@ -320,7 +321,7 @@ class FakeClient:
         self.log.append(only)
         step = self.script.pop(0) if self.script else None
         if isinstance(step, BaseException):
-            if isinstance(step, EngineCoreDead):
+            if isinstance(step, self.fatal):
                 self.health_error = step
             raise step
 
@@ -347,6 +348,11 @@ def test_fence_tries_again_what_was_lost_or_refused_after_a_reconnect():
 
 def test_fence_ends_when_the_client_fails_on_the_way():
     log, _ = fenced(FakeClient(None, EngineCoreDead()), 0, 1, 2)
+    assert log == ["drained", (0,), (1,)]
+
+
+def test_fence_ends_when_the_client_fails_with_a_transport_error():
+    log, _ = fenced(FakeClient(None, TransportFailed("publisher"), fatal=TransportFailed), 0, 1, 2)
     assert log == ["drained", (0,), (1,)]
 
 
