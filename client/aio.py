@@ -202,32 +202,6 @@ async def cancel_and_wait(tasks: Sequence[asyncio.Task[Any]]) -> None:
         raise cancelled
 
 
-async def settle_all(
-    coroutines: Sequence[Coroutine[Any, Any, T]], *, names: Sequence[str]
-) -> list[T | BaseException]:
-    """Run coroutines as tasks until every one has settled; results or exceptions, in order.
-
-    When the caller is cancelled, the tasks are cancelled and awaited before it goes on.
-    """
-    loop = asyncio.get_running_loop()
-    tasks = [
-        loop.create_task(coroutine, name=name)
-        for coroutine, name in zip(coroutines, names, strict=True)
-    ]
-    try:
-        await all_done(tasks)
-    finally:
-        await cancel_and_wait([task for task in tasks if not task.done()])
-    return [_outcome(task) for task in tasks]
-
-
-def _outcome(task: asyncio.Task[T]) -> T | BaseException:
-    if task.cancelled():
-        return asyncio.CancelledError()
-    error = task.exception()
-    return task.result() if error is None else error
-
-
 async def _await(awaitable: Awaitable[T]) -> T:
     return await awaitable
 

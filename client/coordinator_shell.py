@@ -11,11 +11,13 @@ sections 5.2, 11.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from client.aio import Mailbox, TaskSet, Turnstile
 from client.coordinator import CoordinatorState, ExternalView, FirstRequest, WaveState
 from client.errors import (
+    ClientError,
     ControlClosed,
     EngineCoreDead,
     Transport,
@@ -176,10 +178,8 @@ class InProcessRunner:
         async with self._order:
             if self._inner.health_error is not None:
                 return
-            try:
-                await self._publisher.send(self._inner.codec.encode_start_wave(message))
-            except TransportError as error:
-                self._inner.fail(Transport(str(error)))
+            frames = self._inner.codec.encode_start_wave(message)
+            await _send_or_fail(self._inner, self._publisher, frames)
 
 
 class ExternalRunner:
@@ -217,10 +217,8 @@ class ExternalRunner:
                 notice = await self._commands.get()
                 if self._inner.health_error is not None:
                     continue
-                try:
-                    await self._socket.send([self._inner.codec.encode_first_request(notice)])
-                except TransportError as error:
-                    self._inner.fail(Transport(str(error)))
+                frames = [self._inner.codec.encode_first_request(notice)]
+                await _send_or_fail(self._inner, self._socket, frames)
         finally:
             self._commands.close()
 
@@ -246,3 +244,12 @@ class ExternalRunner:
         if self._inner.health_error is None:
             self._view.apply(publish)
             self._inner.emit(CoordinatorStateApplied(publish.current_wave, publish.engines_running))
+
+
+async def _send_or_fail(inner: ClientInner, socket: Socket, frames: Sequence[bytes]) -> None:
+    """Without its coordinator a client cannot go on; one that has failed says nothing more."""
+    try:
+        await inner.send(socket, frames)
+    except ClientError as error:
+        if inner.health_error is None:
+            inner.fail(error)

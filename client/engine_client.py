@@ -33,6 +33,7 @@ from client.protocol.messages import (
 )
 from client.protocol.transport import Transport
 from client.startup import Connected, Startup
+from client.utility import CONFIGURED, Timeout, check_result_type
 
 T = TypeVar("T")
 
@@ -43,12 +44,15 @@ class ClientSnapshot:
 
     Attributes:
         in_flight: request ids, by engine order, then by id.
+        departing: ids of requests that are over, but whose ABORT was not handed over yet, so
+            that they are still refused as duplicates.
         pending_utility_calls: call ids that wait.
         loads: ``(rank, requests in flight)`` of each engine, in engine order.
         current_wave: of the coordinator; ``None`` without one, as is ``engines_running``.
     """
 
     in_flight: tuple[RequestId, ...]
+    departing: tuple[RequestId, ...]
     pending_utility_calls: tuple[CallId, ...]
     loads: tuple[tuple[int, int], ...]
     current_wave: int | None
@@ -68,16 +72,16 @@ class EngineClient(AdminMethods, Deployment):
         self._inner = inner
         self._aggregation = inner.aggregation
         self._loop = asyncio.get_running_loop()
-        self._abort_worker = AbortWorker(inner)
         self._coordinator = _make_coordinator(config, connected, inner)
         self._worker_tasks = TaskSet(_fault_handler(inner))
+        self._abort_worker = AbortWorker(inner, self._worker_tasks)
         self._output_tasks = TaskSet(_fault_handler(inner))
         self._coordinator_tasks = TaskSet(_fault_handler(inner))
         self._closing: asyncio.Future[None] | None = None
         self._output_tasks.spawn(
             run_output_loop(inner, connected.output_socket), name="output-loop"
         )
-        self._worker_tasks.spawn(self._abort_worker.run(), name="abort-worker")
+        self._abort_worker.start()
         if self._coordinator is not None:
             self._coordinator.start(self._coordinator_tasks)
 
@@ -99,18 +103,23 @@ class EngineClient(AdminMethods, Deployment):
         validate(config)
         codec = Codec(config.profile)
         connected = await Startup(config, transport, codec).run()
-        inner = ClientInner(
-            profile=config.profile,
-            codec=codec,
-            engines=connected.engines,
-            input_socket=connected.input_socket,
-            sockets=connected.sockets,
-            observer=observer,
-            components=components,
-        )
-        for engine in connected.engines:
-            observer(EngineConnected(inner.ranks[engine.identity], engine.identity))
-        return cls(config, connected, inner)
+        try:
+            inner = ClientInner(
+                profile=config.profile,
+                codec=codec,
+                engines=connected.engines,
+                input_socket=connected.input_socket,
+                sockets=connected.sockets,
+                observer=observer,
+                components=components,
+            )
+            for engine in connected.engines:
+                observer(EngineConnected(inner.ranks[engine.identity], engine.identity))
+            return cls(config, connected, inner)
+        except BaseException:  # of an observer or a component: nobody else could close these
+            while connected.sockets:
+                connected.sockets.pop().close()
+            raise
 
     # --- requests ---
 
@@ -129,7 +138,8 @@ class EngineClient(AdminMethods, Deployment):
         Raises:
             UnsupportedField, DuplicateRequestId, InvalidDataParallelRank, Encode: nothing sent.
             Transport: the engine is gone; other engines are not affected.
-            ClientError: the sticky error, once the client failed or was closed.
+            ClientError: the sticky error, once the client failed or was closed, also during the
+                send, which is given up then.
 
         Source: Rust ``client.rs``, PR #52671; protocol page, section 6.2.
         """
@@ -205,7 +215,7 @@ class EngineClient(AdminMethods, Deployment):
         args: Sequence[Any],
         result_type: type[T],
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = CONFIGURED,
         only: Sequence[int] | None = None,
     ) -> list[T]:
         """Call a method on all engines and wait for every one of them.
@@ -213,8 +223,9 @@ class EngineClient(AdminMethods, Deployment):
         Args:
             method: its name in the engine.
             args: positional arguments; always an array on the wire.
-            result_type: ``bool``, ``int``, ``str``, ``list``, ``NoneType`` or ``object`` (any).
-            timeout_s: overall limit; default: the configuration's, which is off by default.
+            result_type: ``bool``, ``int``, ``float``, ``str``, ``list``, ``NoneType``, ``IdList`` or
+                ``object`` (any).
+            timeout_s: overall limit, ``None`` for none; default: the configuration's.
             only: ranks to call, instead of all.
 
         Returns:
@@ -226,9 +237,11 @@ class EngineClient(AdminMethods, Deployment):
             Encode: nothing was sent.
             UtilityCallTimeout: lists which engines had settled, and how.
             ClientError: the sticky error.
+            TypeError: ``result_type`` is none of these; nothing was sent.
 
         Source: Rust ``client.rs``, PR #52671; protocol page, section 9.2.
         """
+        check_result_type(result_type)
         call = FanOutCall(
             self._inner,
             client_index=self._config.client_index,
@@ -236,7 +249,7 @@ class EngineClient(AdminMethods, Deployment):
             args=args,
             result_type=result_type,
             engines=self._chosen(only),
-            timeout_s=self._config.utility_timeout_s if timeout_s is None else timeout_s,
+            timeout_s=self._config.utility_timeout_s if timeout_s is CONFIGURED else timeout_s,
         )
         return await call.run()
 
@@ -264,6 +277,7 @@ class EngineClient(AdminMethods, Deployment):
         waves = self._waves()
         return ClientSnapshot(
             in_flight=self.in_flight(),
+            departing=self._inner.requests.departing(),
             pending_utility_calls=self.pending_utility_calls(),
             loads=self.loads(),
             current_wave=None if waves is None else waves.current_wave,
@@ -280,7 +294,8 @@ class EngineClient(AdminMethods, Deployment):
         """Close: everything open ends with ``ClientClosed``, then tasks and sockets go.
 
         No ABORT is sent for requests in flight, and engines are told nothing, as upstream.
-        Order: sticky error, abort queue, abort worker, output loop, coordinator, sockets.
+        Order: sticky error, abort queue, abort worker, output loop, coordinator, utility calls,
+        sockets. Who cancels it gets the cancellation once all of this is done.
 
         Source: protocol page, section 16.
         """
@@ -289,25 +304,33 @@ class EngineClient(AdminMethods, Deployment):
             return
         self._closing = self._loop.create_future()
         inner = self._inner
+        cancelled: asyncio.CancelledError | None = None
         try:
             inner.fail(ClientClosedError())
             self._abort_worker.close()
-            for tasks in (self._worker_tasks, self._output_tasks, self._coordinator_tasks):
-                await tasks.close()
-            await inner.end_calls()
+            for tasks in self._task_sets():
+                try:
+                    await tasks.close()
+                except asyncio.CancelledError as error:
+                    cancelled = error
         finally:
+            for tasks in self._task_sets():
+                tasks.cancel()  # nothing is left, unless this coroutine was closed half-way
             inner.close_sockets()
-            inner.emit(ClientClosed(self._task_names(), len(inner.sockets)))
+            names = tuple(name for tasks in self._task_sets() for name in tasks.names())
+            inner.emit(ClientClosed(names, len(inner.sockets)))
             self._closing.set_result(None)
+        if cancelled is not None:
+            raise cancelled
 
-    def _task_names(self) -> tuple[str, ...]:
-        sets = (self._worker_tasks, self._output_tasks, self._coordinator_tasks, *self._inner.calls)
-        return tuple(name for tasks in sets for name in tasks.names())
+    def _task_sets(self) -> list[TaskSet]:
+        own = (self._worker_tasks, self._output_tasks, self._coordinator_tasks)
+        return [*own, *self._inner.calls]
 
     def __del__(self) -> None:
         # Dropped without shutdown: nothing of ours may go on, and nobody may wait for ever.
-        if getattr(self, "_closing", None) is not None or self._loop.is_closed():
-            return
+        if not hasattr(self, "_closing") or self._closing is not None or self._loop.is_closed():
+            return  # never begun (``connect`` cleans up), or over
         self._inner.fail(ClientClosedError())
         self._abort_worker.close()
         for tasks in (self._worker_tasks, self._output_tasks, self._coordinator_tasks):
@@ -349,6 +372,7 @@ def _ways_back(
             inner.requests.departed(request)
 
     def abort() -> None:
+        request.sent = True  # or given up: whoever aborts it from now on sends ABORT himself
         if request.abort_due:
             worker.follow_up(request)
         else:

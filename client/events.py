@@ -35,7 +35,7 @@ class RequestReleased:
 
 @dataclass(frozen=True, slots=True)
 class AbortFailed:
-    """An ABORT could not be sent; its engine is gone, so there is nothing left to stop."""
+    """An ABORT could not be sent: its engine is gone, or the client failed on the way."""
 
     engine: int
     request_ids: tuple[str, ...]
@@ -77,7 +77,7 @@ class UtilityReleased:
 
 @dataclass(frozen=True, slots=True)
 class UtilityReplyDropped:
-    """A late, double or unknown reply was dropped."""
+    """A late, double or unknown reply was dropped, or one whose caller left before it read it."""
 
     call_id: int
 

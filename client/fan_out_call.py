@@ -17,12 +17,11 @@ from typing import Any, Generic, TypeVar
 from client.aio import TaskSet, resolve
 from client.components import Waiter
 from client.errors import ClientError, UtilityCallClosed, UtilityCallTimeout, from_codec
-from client.events import UtilitySettled
 from client.guards import UtilityGuard
 from client.inner import ClientInner
 from client.protocol.codec_errors import EncodeError
 from client.protocol.ids import CallId, Identity
-from client.protocol.messages import UtilityCall
+from client.protocol.messages import UtilityCall, UtilityOutput
 from client.utility import Failed, FanOut, Ok, typed_value
 
 T = TypeVar("T")
@@ -131,31 +130,36 @@ class FanOutCall(Generic[T]):
         """Send to one engine and wait for its reply; whatever happens is its outcome."""
         outcome: Ok[T] | Failed
         try:
-            outcome = Ok(await self._value_of(part))
+            await self._inner.send_to_engine(part.engine, part.frames)
+            reply = await part.waiter
         except ClientError as error:
             self._inner.release_utility(part.call_id)
             outcome = Failed(error)
         except asyncio.CancelledError:
             if self._done.done():
-                raise  # the call is over
+                raise  # the call is over; its guard cleans up
+            self._inner.release_utility(part.call_id)
             sticky = self._inner.health_error
             closed = UtilityCallClosed(self._method, part.call_id)
             outcome = Failed(closed if sticky is None else sticky.again())
+        else:
+            outcome = self._read(reply)
         self._settle(position, part, outcome)
 
-    async def _value_of(self, part: Prepared) -> T:
-        await self._inner.send_to_engine(part.engine, part.frames)
-        reply = await part.waiter
+    def _read(self, reply: UtilityOutput | ClientError) -> Ok[T] | Failed:
         if isinstance(reply, ClientError):
-            raise reply
-        return typed_value(reply, self._method, self._result_type)
+            return Failed(reply)
+        try:
+            return Ok(typed_value(reply, self._method, self._result_type))
+        except ClientError as error:
+            return Failed(error)
 
     def _settle(self, position: int, part: Prepared, outcome: Ok[T] | Failed) -> None:
         if self._done.done():
-            return
+            return  # too late to count; the guard drops what nobody recorded
         self._fan_out.record(position, outcome)
-        error = type(outcome.error).__name__ if isinstance(outcome, Failed) else None
-        self._inner.emit(UtilitySettled(part.call_id, part.rank, self._method, error))
+        error = outcome.error if isinstance(outcome, Failed) else None
+        self._inner.utility_settled(part.call_id, part.rank, self._method, error)
         if self._fan_out.settled:
             resolve(self._done)
 

@@ -5,11 +5,11 @@ Source: PR #52671 (``UtilityCallGuard``; the stream is built before the send).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from client.errors import ClientError
 from client.protocol.ids import CallId
 
 
@@ -27,7 +27,7 @@ class AdmissionGuard:
         self._sending = False
 
     def sending(self) -> None:
-        """The send of ADD begins: if it is cancelled, nobody knows whether it left."""
+        """The send of ADD begins: if it is cut short, nobody knows whether it left."""
         self._sending = True
 
     def __enter__(self) -> Self:
@@ -43,8 +43,12 @@ class AdmissionGuard:
             self.on_failure(kind)
 
     def on_failure(self, kind: type[BaseException]) -> None:
-        """``call`` does not return a stream. A send that *fails* sent nothing."""
-        if self._sending and issubclass(kind, asyncio.CancelledError):
+        """``call`` does not return a stream.
+
+        A send that *fails* sent nothing, or its client has failed and tells engines nothing any
+        more. Whatever else ends it (cancellation, a closed coroutine, a fault) leaves it open.
+        """
+        if self._sending and not issubclass(kind, ClientError):
             self._abort()
         else:
             self._roll_back()

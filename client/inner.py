@@ -27,6 +27,7 @@ from client.events import (
     UtilityRegistered,
     UtilityReleased,
     UtilityReplyDropped,
+    UtilitySettled,
 )
 from client.output_stream import OutputChannel
 from client.protocol.codec import Codec
@@ -44,6 +45,7 @@ from client.protocol.messages import (
 from client.protocol.profiles import Profile
 from client.protocol.transport import Socket, TransportError
 from client.requests import Registration
+from client.sends import SendGivenUp, Sends
 
 Request = Registration[OutputChannel]
 """One request in flight."""
@@ -89,6 +91,8 @@ class ClientInner:
         self.aggregation = components.aggregation()
         self.health_error: ClientError | None = None
         self.calls: list[TaskSet] = []
+        self._sends = Sends()
+        self._unread: dict[int, None] = {}  # replied to, but not recorded by the call yet
 
     # --- requests ---
 
@@ -113,18 +117,28 @@ class ClientInner:
         return released
 
     async def send_to_engine(self, engine: Identity, frames: Sequence[bytes]) -> None:
-        """Send one message to one engine.
+        """Send one message to one engine. Raises like ``send``."""
+        await self.send(self._input, [engine, *frames])
+
+    async def send(self, socket: Socket, frames: Sequence[bytes]) -> None:
+        """Send one message. It is given up if the client fails while the socket holds it.
 
         Raises:
             Transport: the socket refused it; nothing left.
-            ClientError: the sticky error, if the client failed meanwhile.
+            ClientError: the sticky error, if the client has failed, before or meanwhile.
         """
+        if self.health_error is not None:
+            raise self.health_error.again()
         try:
-            await self._input.send([engine, *frames])
+            await self._sends.carry(socket.send(frames))
         except TransportError as error:
             if self.health_error is not None:
                 raise self.health_error.again() from error
             raise Transport(str(error)) from error
+        except SendGivenUp:
+            pass  # for the sticky error, below
+        if self.health_error is not None:
+            raise self.health_error.again()
 
     # --- utilities ---
 
@@ -135,9 +149,20 @@ class ClientInner:
         return call_id
 
     def release_utility(self, call_id: CallId) -> None:
-        """Remove a waiter that got no reply, if it is still there."""
+        """Give a call id up: its waiter goes, and so does a reply that nobody looked at yet."""
         if self.utilities.release(call_id):
             self.emit(UtilityReleased(call_id))
+        elif call_id in self._unread:
+            del self._unread[call_id]
+            self.emit(UtilityReplyDropped(call_id))
+
+    def utility_settled(
+        self, call_id: CallId, rank: int, method: str, error: ClientError | None
+    ) -> None:
+        """An engine's part of a call has its outcome."""
+        self._unread.pop(call_id, None)
+        name = None if error is None else type(error).__name__
+        self.emit(UtilitySettled(call_id, rank, method, name))
 
     # --- outputs ---
 
@@ -177,6 +202,7 @@ class ClientInner:
         if waiter is None or waiter.done():
             self.emit(UtilityReplyDropped(reply.output.call_id))
         else:
+            self._unread[reply.output.call_id] = None
             waiter.set_result(reply.output)
 
     # --- the end ---
@@ -195,11 +221,7 @@ class ClientInner:
         for waiter in self.utilities.close(error):
             if not waiter.done():
                 waiter.set_result(error.again())
-
-    async def end_calls(self) -> None:
-        """End the tasks of utility calls that are still under way."""
-        for tasks in list(self.calls):
-            await tasks.close()
+        self._sends.give_up()
 
     def close_sockets(self) -> None:
         """Close every socket of this client."""

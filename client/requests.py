@@ -117,6 +117,10 @@ class RequestRegistry(Generic[Sink]):
             for each in sorted(entries, key=lambda e: (place[e.engine], e.request_id))
         )
 
+    def departing(self) -> tuple[RequestId, ...]:
+        """Ids that are taken although their requests are over, sorted."""
+        return tuple(sorted(self._departing))
+
     def close(self, error: ClientError) -> list[Registration[Sink]]:
         """Refuse everything from now on; return what was in flight, oldest first."""
         if self._closed_by is None:

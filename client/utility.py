@@ -12,6 +12,7 @@ guard); protocol page, section 9.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -26,6 +27,36 @@ W = TypeVar("W")
 FIRST_CALL_ID = 1
 NIL: type[None] = type(None)
 """Result type of methods that answer nil."""
+
+
+class Limit(enum.Enum):
+    """A time limit that is not given as a number."""
+
+    CONFIGURED = "configured"
+
+
+Timeout = float | None | Limit
+"""Seconds; ``None``: no limit; ``CONFIGURED``: whatever the client's configuration says."""
+CONFIGURED = Limit.CONFIGURED
+
+
+class IdList(list[int]):
+    """Result type of methods that answer a set of ids: an array of integers, read ascending."""
+
+
+RESULT_TYPES = (bool, int, float, str, list, NIL, IdList, object)
+
+
+def check_result_type(result_type: object) -> None:
+    """Refuse, before anything is sent, a type that no reply can be checked against.
+
+    Raises:
+        TypeError: a mistake of the calling code, e.g. ``list[int]``.
+    """
+    if not any(result_type is known for known in RESULT_TYPES):
+        names = ", ".join(known.__name__ for known in RESULT_TYPES)
+        msg = f"result type {result_type!r} is none of {names}"
+        raise TypeError(msg)
 
 
 class UtilityRegistry(Generic[W]):
@@ -136,7 +167,8 @@ def typed_value(output: UtilityOutput, method: str, result_type: type[T]) -> T:
     """Read one engine's reply as a value of the method's type.
 
     ``bool``, ``int``, ``float``, ``str``, ``list``, ``NIL`` are exact (a bool is no int, nil is
-    no bool, and any value where nil is expected is an error); ``object`` takes everything.
+    no bool, and any value where nil is expected is an error); ``IdList`` wants integers and
+    reads them ascending; ``object`` takes everything.
 
     Raises:
         UtilityCallFailed: there is a failure message; it wins over any value.
@@ -147,14 +179,17 @@ def typed_value(output: UtilityOutput, method: str, result_type: type[T]) -> T:
     value: Any = output.value
     if result_type is object:
         return value  # type: ignore[no-any-return]
-    fits = isinstance(value, result_type) and not (
-        isinstance(value, bool) and result_type is not bool
-    )
     if result_type is list:
         fits = isinstance(value, list | tuple)
         value = list(value) if fits else value
+    elif result_type is IdList:
+        fits = isinstance(value, list | tuple) and all(type(each) is int for each in value)
+        value = IdList(sorted(value)) if fits else value
+    else:
+        fits = isinstance(value, result_type)
+        fits = fits and not (isinstance(value, bool) and result_type is not bool)
     if not fits:
-        wanted = "nil" if result_type is NIL else result_type.__name__
+        wanted = {NIL: "nil", IdList: "list of int"}.get(result_type, result_type.__name__)
         reason = f"expected {wanted}, got {value!r}"
         raise UtilityResultDecode(method, output.call_id, reason)
     return value  # type: ignore[no-any-return]

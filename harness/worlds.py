@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from types import FrameType
 from typing import Any, Literal, Protocol, TypeVar
 
 from client.protocol.transport import Transport
@@ -17,6 +20,8 @@ T = TypeVar("T")
 
 SETTLE_TURNS = 20
 """Loop turns that a real-time fence gives to callbacks that are ready already."""
+STUCK_S = 1.0
+"""Real seconds after which an interruption breaks into a simulated step that does not end."""
 
 
 class World(Protocol):
@@ -62,9 +67,11 @@ class SimWorld:
         Raises:
             Deadlock: nothing can run and ``main`` is not done.
             StepLimitExceeded: the run does not come to an end.
+            KeyboardInterrupt: SIGINT or SIGTERM arrived; the run has been wound up.
         """
         try:
-            return self._loop.run(main())
+            with _interruptions(self._loop.interrupt):
+                return self._loop.run(main())
         finally:
             self._transport.close()
 
@@ -76,6 +83,40 @@ class SimWorld:
     def waiting(self) -> tuple[str, ...]:
         """Live tasks and where each one waits."""
         return tuple(f"{name}: {where}" for name, where in self._loop.waiting())
+
+
+@contextlib.contextmanager
+def _interruptions(stop: Callable[[], None]) -> Iterator[None]:
+    """Let SIGINT and SIGTERM call ``stop`` inside; raise in the end if one of them came.
+
+    A second signal, or ``STUCK_S`` without an end, raises where the run happens to be.
+
+    Raises:
+        KeyboardInterrupt: a signal arrived.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    timers: list[threading.Timer] = []
+
+    def interrupt(signum: int, _frame: FrameType | None) -> None:
+        if timers:
+            raise KeyboardInterrupt
+        timers.append(threading.Timer(STUCK_S, signal.raise_signal, (signum,)))
+        timers[0].daemon = True
+        timers[0].start()
+        stop()
+
+    before = {signum: signal.signal(signum, interrupt) for signum in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+    if timers:
+        raise KeyboardInterrupt
 
 
 class ZmqWorld:
@@ -112,13 +153,14 @@ class ZmqWorld:
 
     @staticmethod
     def _run_on(loop: asyncio.AbstractEventLoop, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        task = loop.create_task(main(), name="run")
         interrupted = False
+        tasks: list[asyncio.Task[T]] = []
 
         def interrupt() -> None:
             nonlocal interrupted
             interrupted = True
-            task.cancel()
+            for task in tasks:
+                task.cancel()
 
         installed = []
         for signum in (signal.SIGINT, signal.SIGTERM):
@@ -127,6 +169,9 @@ class ZmqWorld:
             except (ValueError, RuntimeError, NotImplementedError):
                 continue  # not the main thread, or no signals on this platform
             installed.append(signum)
+        # Not before: an interruption in between would lose the coroutine.
+        task = loop.create_task(main(), name="run")
+        tasks.append(task)
         try:
             result = loop.run_until_complete(task)
         except BaseException as error:
@@ -134,18 +179,17 @@ class ZmqWorld:
             if interrupted:
                 raise KeyboardInterrupt from error
             raise
-        else:
-            if interrupted:
-                raise KeyboardInterrupt
-            return result
         finally:
-            for signum in installed:
-                loop.remove_signal_handler(signum)
             leftover = [t for t in asyncio.all_tasks(loop) if not t.done()]
             for other in leftover:
                 other.cancel()
             for other in leftover:
                 loop.run_until_complete(_ended(other))
+            for signum in installed:
+                loop.remove_signal_handler(signum)
+        if interrupted:
+            raise KeyboardInterrupt
+        return result
 
     async def settle(self) -> None:
         """Let callbacks that are ready run."""

@@ -12,9 +12,9 @@ Two things differ from bare ``zmq.asyncio``:
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import socket as os_socket
-import tempfile
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +33,7 @@ from client.protocol.transport import (
     TransportError,
     UnknownPeerError,
 )
+from client.transports.folders import held_folder
 
 RECONNECT_MS = 10
 """libzmq's first wait before it connects again; its default of 100 ms slows every startup."""
@@ -265,6 +266,7 @@ class ZmqTransport:
         self._scheme = scheme
         self._context = zmq.asyncio.Context()
         self._folder: Path | None = None
+        self._hold = -1
         self._issued = 0
         self._reserved: list[os_socket.socket] = []
         self._open: list[ZmqSocket] = []
@@ -282,7 +284,7 @@ class ZmqTransport:
         if self._scheme == "tcp":
             return f"tcp://127.0.0.1:{self._reserve_port()}"
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="wavecheck-"))
+            self._folder, self._hold = held_folder()
         path = str(self._folder / f"{self._issued}-{name.replace('/', '.')}")
         if len(path.encode()) > _IPC_PATH_MAX:
             path = str(self._folder / str(self._issued))
@@ -412,6 +414,7 @@ class ZmqTransport:
         self._reserved.clear()
         if self._folder is not None:
             shutil.rmtree(self._folder)
+            os.close(self._hold)
             self._folder = None
 
 

@@ -1,5 +1,5 @@
 """The command line: one module for each command."""
 
-from harness.cli.main import main
+from harness.cli.entry import main
 
 __all__ = ["main"]

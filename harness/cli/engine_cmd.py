@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import signal
 from pathlib import Path
@@ -18,7 +19,7 @@ from harness.cli.addresses import address_option
 from harness.cli.gate_lines import GateLines
 from harness.cli.output import CommandError, unknown_word, usage_error
 from harness.reports.diagnostic import Diagnostic
-from harness.scenario.checks_engines import check_specs
+from harness.scenario.checks_engines import check_behaviour
 from harness.scenario.loader import load_model, placed
 from harness.scenario.problems import ScenarioFileError
 from harness.trace.render import describe
@@ -57,17 +58,48 @@ class BehaviourFile(Strict):
         return {"engines": value} if isinstance(value, list) else value
 
 
-def load_behaviour(path: Path) -> BehaviourFile:
-    """Load a behaviour file.
+def load_behaviour(path: Path, ranks: range) -> BehaviourFile:
+    """Load a behaviour file for engines at ``ranks``.
 
     Raises:
-        ScenarioFileError: it cannot be read, is invalid, or has actions that fit no message.
+        ScenarioFileError: it cannot be read, is invalid, has actions that fit no message, or
+            names an engine that does not take part.
     """
-    model, positions, text = load_model(path, BehaviourFile)
-    found = list(check_specs(model.engines, ("engines",)))
+    shape = "a list of engines, or a mapping with engines and waves"
+    model, positions, text = load_model(path, BehaviourFile, shape=shape)
+    found = list(check_behaviour(model.engines, ("engines",), ranks))
     if found:
         raise ScenarioFileError(path, text, placed(found, positions))
     return model
+
+
+def check_addresses(addresses: JoinAddresses) -> None:
+    """Refuse addresses that would be ignored, or waited at for ever.
+
+    Raises:
+        CommandError: an address of the bootstrapped mode beside ``--handshake``, or a socket file
+            in a folder that is not there.
+    """
+    given = {
+        f"--{name.replace('_', '-')}": address
+        for name, address in dataclasses.asdict(addresses).items()
+        if address is not None
+    }
+    others = [name for name in given if name != "--handshake"]
+    if "--handshake" in given and others:
+        msg = f"{others[0]} does not go with --handshake"
+        raise usage_error(
+            msg, help_text="a frontend that answers HELLO tells the other addresses itself"
+        )
+    for name, address in given.items():
+        folder = Path(address.removeprefix("ipc://")).parent
+        # A name that begins with @ is in the abstract namespace (Linux), not a file.
+        is_file = address.startswith("ipc://") and not address.startswith("ipc://@")
+        if is_file and not folder.is_dir():
+            msg = f"{name}: there is no folder {folder}"
+            raise usage_error(
+                msg, help_text="the frontend makes the socket file, but not its folder"
+            )
 
 
 @click.command(
@@ -151,11 +183,12 @@ def engine(
         kind = "release"
         raise unknown_word(kind, release, RELEASES)
     addresses = JoinAddresses(handshake, input, output, coordinator_input, coordinator_output)
+    check_addresses(addresses)
+    ranks = range(start_rank, start_rank + engines)
     try:
-        file = BehaviourFile() if behaviour is None else load_behaviour(behaviour)
+        file = BehaviourFile() if behaviour is None else load_behaviour(behaviour, ranks)
     except ScenarioFileError as error:
         raise CommandError(error.diagnostics(), ExitCode.USAGE) from error
-    ranks = range(start_rank, start_rank + engines)
     loop = asyncio.SelectorEventLoop()
     try:
         show = Show(ranks, addresses, verbose=verbose)

@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -142,9 +142,3 @@ cli.add_command(validate_command)
 cli.add_command(list_command)
 cli.add_command(frontend)
 cli.add_command(engine)
-
-
-def main() -> NoReturn:
-    """Entry point of the ``wavecheck`` script."""
-    cli.main()
-    raise AssertionError  # cli.main() exits

@@ -18,6 +18,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import FrameType
@@ -257,14 +258,17 @@ class _Pool:
         process = self._context.Process(
             target=_worker, args=(theirs, self._work, os.getpid()), name="wavecheck worker"
         )
-        # Until it is ready, an interruption waits: it would end in the middle of an import.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # Its first use unblocks SIGINT; so it must come before.
+        resource_tracker.ensure_running()
+        # Until it is ready, an interruption waits: it would end in the middle of an import. Here
+        # it would lose sight of a worker that was just started.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process.start()
+            theirs.close()
+            self._workers.append(_Worker(process, ours))
         finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        theirs.close()
-        self._workers.append(_Worker(process, ours))
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _give(self, worker: _Worker) -> None:
         job = self._jobs[self._next]
@@ -333,7 +337,8 @@ def _worker(link: Connection, work: Work, parent: int) -> None:
         while True:
             link.send(execute(link.recv(), work))
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
-        return
+        # What remains is Python's own shutdown.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def die_with(parent: int) -> None:

@@ -33,7 +33,7 @@ from harness.scenario import selection
 from harness.scenario.loader import LoadedScenario
 from harness.strategies import discover as discover_strategies
 from harness.targets.base import TargetError, TargetInfo
-from harness.targets.registry import KINDS, open_target
+from harness.targets.registry import KINDS, is_black_box, open_target
 from harness.verdict import ERROR, ExitCode, counts, exit_code
 from harness.version import tool_version
 
@@ -242,15 +242,23 @@ class _Run:
         return matching
 
     def _open_target(self) -> TargetInfo:
-        """What the target is; refuses flags that it cannot serve."""
+        """What the target is; refuses flags that it cannot serve before it is opened."""
         flags = self._flags
+        self._check_target_flags()
         profile = None if flags.profile == ALL else flags.profile
         try:
             target = open_target(flags.target, flags.frontend, profile)
         except ValueError as error:
             # An unknown release of the frontend, or a path that is none.
             raise usage_error(str(error)) from error
-        if not target.black_box:
+        if target.black_box:
+            for note in target.info.notes:
+                self._output.show(Diagnostic("note", note))
+        return target.info
+
+    def _check_target_flags(self) -> None:
+        flags = self._flags
+        if not is_black_box(flags.target):
             if flags.frontend is not None:
                 msg = f"--frontend does not go with --target {flags.target}"
                 raise usage_error(
@@ -270,7 +278,6 @@ class _Run:
                 msg,
                 help_text="the frontend decides the release: run once for each --frontend",
             )
-        return target.info
 
     def _jobs(self, loaded: Sequence[LoadedScenario]) -> list[Job]:
         flags = self._flags

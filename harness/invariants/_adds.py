@@ -34,7 +34,13 @@ class Episode:
     @property
     def open(self) -> bool:
         """Nothing that an engine sees has ended it."""
-        return self.finish is None and not self.aborts and self.died is None
+        return self.over is None
+
+    @property
+    def over(self) -> Record | None:
+        """The first thing that an engine saw of its end."""
+        ends = [each for each in (self.finish, *self.aborts, self.died) if each is not None]
+        return min(ends, key=lambda record: record.seq, default=None)
 
 
 class AddBook:

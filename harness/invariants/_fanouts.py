@@ -12,7 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from client.events import UtilityRegistered, UtilityReleased, UtilitySettled
+from client.events import (
+    UtilityRegistered,
+    UtilityReleased,
+    UtilityReplyDropped,
+    UtilitySettled,
+)
 from client.protocol.ids import FENCE_METHOD, RANKS_MAX, identity_from_rank
 from harness.invariants._run import EventTypes
 from harness.invariants.base import RunContext
@@ -67,6 +72,7 @@ class FanOut:
         calls: call id → engine, in the order in which they became known.
         seen: call id → UTILITY at the engine.
         replies: call id → replies that carried it, by any engine.
+        released: call id → its waiter was removed, or went with a reply that was dropped.
         ambiguous: another call of the same method began before either was seen, so that the
             ids may be the other's.
     """
@@ -137,6 +143,7 @@ class FanOutBook:
         UtilityRegistered,
         UtilitySettled,
         UtilityReleased,
+        UtilityReplyDropped,
     )
 
     def __init__(self, context: RunContext) -> None:
@@ -174,7 +181,7 @@ class FanOutBook:
                 fan = self.by_call.get(event.call_id)
                 if fan is not None:
                     fan.settled.setdefault(event.call_id, record)
-            case UtilityReleased():
+            case UtilityReleased() | UtilityReplyDropped():
                 fan = self.by_call.get(event.call_id)
                 if fan is not None:
                     fan.released.setdefault(event.call_id, record)

@@ -13,7 +13,8 @@ class NoRegistrationOutlivesEnd(RequestInvariant):
     """When a call has ended, its request leaves the registry.
 
     Statement: By the final fence, every request that was registered for a call that ended is
-        released, and the registry that a snapshot shows holds requests of open calls only.
+        released, and the registry that a snapshot shows holds requests of open calls only and
+        no id that waits for its ABORT to leave.
     Reason: A registration that stays blocks its id, counts as load of its engine for ever, and
         turns away the next requests from an idle engine.
     Source: vllm#52671 (cancellation inside call leaks the registration); vllm#57061 (the same in
@@ -59,6 +60,13 @@ class NoRegistrationOutlivesEnd(RequestInvariant):
             shot_record, shot = self._shot
             for request_id in shot.in_flight:
                 self._judge(request_id, shot_record, "the snapshot")
+            for request_id in shot.departing:
+                self.violate(
+                    f"the id {request_id} is still taken although its request is over",
+                    expected=f"{request_id} free at the final fence",
+                    seen=f"{request_id} waits for its ABORT to leave, says the snapshot",
+                    witness=(shot_record, self.fenced),
+                )
 
     def _judge(self, request_id: str, evidence: Record, source: str) -> None:
         calls = self.calls.of_request(request_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from harness.invariants._adds import Episode
+from harness.invariants._calls import Call
 from harness.invariants._requests import REQUESTS, RequestInvariant
 from harness.trace.events import Record
 from mock_engines.events import AddSeen
@@ -30,11 +32,10 @@ class UniqueInFlightIds(RequestInvariant):
             return
         self.exercised += 1
         episodes = self.adds.by_id[event.request_id]
-        for episode in episodes[:-1]:
+        for place, episode in enumerate(episodes[:-1]):
             if not episode.open:
                 continue
-            before = [c for c in self.calls_of(episode) if c.started.seq < episode.add.seq]
-            if any(not call.wanted for call in before):
+            if any(not call.wanted for call in self._callers(episodes, place)):
                 continue  # the id was free for its client
             self.violate(
                 f"two requests in flight have the id {event.request_id}",
@@ -42,3 +43,28 @@ class UniqueInFlightIds(RequestInvariant):
                 seen=f"ADD at engine {episode.engine}, then at engine {event.engine}",
                 witness=(episode.add, record),
             )
+
+    def _callers(self, episodes: list[Episode], place: int) -> list[Call]:
+        """The calls that an ADD may belong to; those of earlier requests of the id do not count.
+
+        As narrow as the order of events allows: those that began after the request before had
+        ended; else after its ADD had arrived; else all.
+        """
+        episode = episodes[place]
+        calls = [
+            call
+            for call in self.calls_of(episode)
+            if call.started.seq < episode.add.seq
+            and (call.end is None or call.end.error != "DuplicateRequestId")
+        ]
+        if not place:
+            return calls
+        before = episodes[place - 1]
+        marks = [before.add.seq]
+        if before.over is not None:
+            marks.insert(0, before.over.seq)
+        for mark in marks:
+            later = [call for call in calls if call.started.seq > mark]
+            if later:
+                return later
+        return calls

@@ -11,6 +11,9 @@ from harness.invariants.base import RunContext
 from harness.trace.events import LogLine, Record
 from mock_engines.events import EngineDied, UtilityReplySent
 
+REPLY_OUTCOMES = frozenset({None, "UtilityCallFailed", "UtilityResultDecode"})
+"""Errors of an outcome that a reply brought; any other came without one."""
+
 
 class LateRepliesDropped(RunInvariant):
     """A reply that resolves nothing is dropped with a record.
@@ -35,6 +38,7 @@ class LateRepliesDropped(RunInvariant):
         super().__init__(context)
         self._sent: dict[int, list[Record]] = {}
         self._settled: dict[int, Record] = {}
+        self._replied: set[int] = set()
         self._dropped: Counter[int] = Counter()
         self._lines = 0
         self._lost = False
@@ -46,6 +50,8 @@ class LateRepliesDropped(RunInvariant):
             case UtilityReplySent() if event.call_id >= 0:
                 self._sent.setdefault(event.call_id, []).append(record)
             case UtilitySettled():
+                if event.error in REPLY_OUTCOMES:
+                    self._replied.add(event.call_id)
                 earlier = self._settled.setdefault(event.call_id, record)
                 if earlier is not record:
                     self.violate(
@@ -68,7 +74,7 @@ class LateRepliesDropped(RunInvariant):
         if not self.white or self.fenced is None or self._lost or not self.state.sound:
             return
         for call_id, sent in self._sent.items():
-            due = len(sent) - (call_id in self._settled)
+            due = len(sent) - (call_id in self._replied)
             if due <= 0:
                 continue
             self.exercised += due

@@ -15,8 +15,8 @@ class NoWaiterOutlivesCall(RunInvariant):
     """When a utility call ends, however it ends, no waiter of it is left.
 
     Statement: For every utility call that ended, finished, failed or cancelled, each waiter that
-        was registered for it is settled or released by then, the registry that a snapshot shows
-        holds none of its ids, and a reply that comes later is dropped with a record.
+        was registered for it is settled, released, or gone with a reply that was dropped with a
+        record; the registry that a snapshot shows holds none of its ids, and a reply that comes later is dropped with a record.
     Reason: A waiter that stays is memory that grows with every impatient caller, and it swallows
         the late reply, so that nobody learns what the engine did.
     Source: vllm#52671 (guard removes all ids; releases up to 0.28.0 leave them); protocol page,

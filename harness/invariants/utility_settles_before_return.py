@@ -18,7 +18,7 @@ class SettlesBeforeReturn(RunInvariant):
         land later, after the undo, and leave the engines apart.
     Source: vllm#52671 (wait for all engines; releases up to 0.28.0 return at the first failure);
         protocol page, section 9.2.
-    Limits: Calls that their caller left, or that ran into an overall timeout, are left out, as
+    Limits: A reply counts by its call id alone, whichever engine sent it (section 5.4). Calls that their caller left, or that ran into an overall timeout, are left out, as
         is a frontend that failed or was shut down. Concurrent calls of one method on a black box
         are left out, since the wire does not tell them apart.
     """
@@ -81,6 +81,8 @@ class SettlesBeforeReturn(RunInvariant):
     def _late(self, fan: FanOut, record: Record, event: UtilitySeen) -> None:
         if not self._judged(fan) or fan.ended is None:
             return
+        if any(reply.seq < fan.ended.seq for reply in fan.replies.get(event.call_id, ())):
+            return  # another engine answered in its place
         self.violate(
             f"engine {event.engine} received {fan.event.method} after it had ended",
             expected=f"nothing of call {fan.op} at any engine after event {fan.ended.seq}",

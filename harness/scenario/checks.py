@@ -14,7 +14,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from client.protocol.ids import RANKS_MAX
 from client.protocol.profiles import RELEASES
-from harness.scenario.checks_engines import check_engines
+from harness.scenario.checks_engines import check_engines, named_engines
 from harness.scenario.checks_steps import check_expectations, check_gates, check_steps
 from harness.scenario.finding import Finding
 from harness.scenario.model import Scenario, Step
@@ -208,16 +208,16 @@ def _engine_numbers(scenario: Scenario, _: Vocabulary) -> Iterator[Finding]:
 def _numbers(scenario: Scenario) -> Iterator[tuple[Path, int]]:
     """Every engine number in the file that must exist, with its path."""
     for i, spec in enumerate(scenario.engines):
-        yield from _spread(("engines", i, "engine"), spec.engine)
+        yield from named_engines(("engines", i, "engine"), spec.engine)
     for i, step in enumerate(scenario.steps):
         yield from _numbers_of_step(("steps", i), step)
 
 
 def _numbers_of_step(base: Path, step: Step) -> Iterator[tuple[Path, int]]:
     if step.engine is not None:
-        yield from _spread((*base, "engine", "engine"), step.engine.engine)
+        yield from named_engines((*base, "engine", "engine"), step.engine.engine)
     if step.link is not None and step.link.engine != "coordinator":
-        yield from _spread((*base, "link", "engine"), step.link.engine)
+        yield from named_engines((*base, "link", "engine"), step.link.engine)
     if step.wait is not None and step.wait.engine is not None:
         yield (*base, "wait", "engine"), step.wait.engine
     if (expect := step.expect) is None:
@@ -229,10 +229,3 @@ def _numbers_of_step(base: Path, step: Step) -> Iterator[tuple[Path, int]]:
     for j, match in enumerate(expect.order or []):
         if match.engine is not None:
             yield (*base, "expect", "order", j, "engine"), match.engine
-
-
-def _spread(path: Path, which: int | list[int] | str) -> Iterator[tuple[Path, int]]:
-    if isinstance(which, int):
-        yield path, which
-    elif isinstance(which, list):
-        yield from (((*path, i), number) for i, number in enumerate(which))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
 
+from client.protocol.profiles import RELEASES, profile_for
 from harness.scenario.finding import Finding
 from harness.scenario.model import Scenario
 from harness.scenario.positions import Path
@@ -11,21 +13,83 @@ from harness.scenario.problems import did_you_mean, one_of
 from mock_engines.behaviours.model import Action, EngineSpec, Rule
 from mock_engines.behaviours.registry import action_problem, fields_of
 from mock_engines.matching import Kind
+from mock_engines.utilities import known_methods
+
+_WILDCARDS = frozenset("*?[")
+
+
+@cache
+def utility_methods() -> tuple[str, ...]:
+    """Methods that the engines of some release answer, sorted."""
+    return tuple(sorted({m for release in RELEASES for m in known_methods(profile_for(release))}))
+
+
+def called_methods(scenario: Scenario) -> set[str]:
+    """Methods that the steps of a scenario call; such a one need not be known to any engine."""
+    return {step.utility.method for step in scenario.steps if step.utility is not None}
+
+
+def unknown_method(path: Path, method: str, called: Collection[str]) -> Iterator[Finding]:
+    """A method that nothing can ever have called would match nothing, without a word."""
+    if _WILDCARDS.isdisjoint(method) and method not in called and method not in utility_methods():
+        choices = [*utility_methods(), *sorted(called)]
+        yield Finding(
+            path,
+            f"no engine has a utility method '{method}', and no step calls one",
+            "a method of the engines, one that a step calls, or a pattern with *",
+            did_you_mean(method, choices),
+        )
 
 
 def check_engines(scenario: Scenario) -> Iterator[Finding]:
     """What an engine could not do is found before anything runs."""
     yield from check_specs(scenario.engines, ("engines",))
+    called = called_methods(scenario)
+    for path, method in _methods(scenario.engines, ("engines",)):
+        yield from unknown_method(path, method, called)
     for i, step in enumerate(scenario.steps):
         if step.engine is not None:
             yield from _actions(("steps", i, "engine", "do"), step.engine.do, "act")
 
 
+def check_behaviour(specs: Sequence[EngineSpec], base: Path, ranks: range) -> Iterator[Finding]:
+    """The same for engines that run without a scenario, at ``ranks``.
+
+    Any frontend may be at the other end, with methods of its own; so a method that nobody knows
+    is refused only where a known one is near.
+    """
+    yield from check_specs(specs, base)
+    for path, method in _methods(specs, base):
+        yield from (found for found in unknown_method(path, method, ()) if found.help)
+    for i, spec in enumerate(specs):
+        for path, rank in named_engines((*base, i, "engine"), spec.engine):
+            if rank not in ranks:
+                there = f"rank {ranks[0]}" if len(ranks) == 1 else f"{ranks[0]} to {ranks[-1]}"
+                yield Finding(
+                    path, f"engine {rank} does not take part", f"{there} (--start-rank, --engines)"
+                )
+
+
 def check_specs(specs: Iterable[EngineSpec], base: Path) -> Iterator[Finding]:
-    """The same for a list of engine entries at ``base`` of a file."""
+    """Rules say what can be done, and match by what there is."""
     for i, spec in enumerate(specs):
         for j, rule in enumerate(spec.rules):
             yield from _rule((*base, i, "rules", j), rule)
+
+
+def named_engines(path: Path, which: int | list[int] | str) -> Iterator[tuple[Path, int]]:
+    """Engine numbers of an ``engine`` key, each with its place."""
+    if isinstance(which, int):
+        yield path, which
+    elif isinstance(which, list):
+        yield from (((*path, i), number) for i, number in enumerate(which))
+
+
+def _methods(specs: Iterable[EngineSpec], base: Path) -> Iterator[tuple[Path, str]]:
+    for i, spec in enumerate(specs):
+        for j, rule in enumerate(spec.rules):
+            for k, method in enumerate(rule.method or []):
+                yield (*base, i, "rules", j, "method", k), method
 
 
 def _rule(path: Path, rule: Rule) -> Iterator[Finding]:

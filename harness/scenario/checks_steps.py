@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from harness.scenario.checks_engines import called_methods, unknown_method
 from harness.scenario.finding import Finding
 from harness.scenario.model import EventMatch, Expect, Scenario, Step
 from harness.scenario.positions import Path
@@ -143,9 +144,12 @@ def _matches(base: Path, step: Step) -> Iterator[tuple[Path, EventMatch]]:
 
 
 def _events(scenario: Scenario) -> Iterator[Finding]:
+    called = called_methods(scenario)
     for i, step in enumerate(scenario.steps):
         for path, match in _matches(("steps", i, step.verb), step):
             yield from _event(path, match)
+            if match.method is not None:
+                yield from unknown_method((*path, "method"), match.method, called)
 
 
 def _event(path: Path, match: EventMatch) -> Iterator[Finding]:

@@ -26,6 +26,7 @@ from harness.scenario.problems import Problem, ScenarioFileError
 FILE_BYTES_MAX = 1 << 20
 """Largest scenario file (1 MiB)."""
 SUFFIXES = (".yaml", ".yml")
+_SHAPE = "a mapping"
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -113,8 +114,15 @@ def read_text(path: Path) -> str:
         raise ScenarioFileError(path, "", [problem]) from error
 
 
-def load_model(path: Path, model: type[Model]) -> tuple[Model, Positions, str]:
+def load_model(
+    path: Path, model: type[Model], *, shape: str = _SHAPE
+) -> tuple[Model, Positions, str]:
     """Read, parse and type-check a YAML file of any model (scenario, behaviours …).
+
+    Args:
+        path: the file.
+        model: what is in it.
+        shape: what a message says of an empty file: what it should be.
 
     Returns:
         The model, the places of its values, and the file's text.
@@ -122,10 +130,12 @@ def load_model(path: Path, model: type[Model]) -> tuple[Model, Positions, str]:
     Raises:
         ScenarioFileError: with every problem of the first stage that failed.
     """
-    return parse_model(read_text(path), path, model)
+    return parse_model(read_text(path), path, model, shape=shape)
 
 
-def parse_model(text: str, path: Path, model: type[Model]) -> tuple[Model, Positions, str]:
+def parse_model(
+    text: str, path: Path, model: type[Model], *, shape: str = _SHAPE
+) -> tuple[Model, Positions, str]:
     """Like ``load_model``, for text that was read already; ``path`` is for messages.
 
     Raises:
@@ -137,7 +147,7 @@ def parse_model(text: str, path: Path, model: type[Model]) -> tuple[Model, Posit
         problem = Problem(error.message, error.place, help=error.help_text)
         raise ScenarioFileError(path, text, [problem]) from error
     if data is None:
-        problem = Problem("the file is empty", expected="a mapping; see docs/scenarios.md")
+        problem = Problem("the file is empty", expected=f"{shape}; see docs/scenarios.md")
         raise ScenarioFileError(path, text, [problem])
     try:
         return model.model_validate(data), positions, text

@@ -89,6 +89,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._names: WeakKeyDictionary[asyncio.Future[Any], str] = WeakKeyDictionary()
         self._describers: list[Describe] = []
         self._failures: list[dict[str, Any]] = []
+        self._interruptions: list[str] = []
         self._running = False
         self._closed = False
         self.orphans: tuple[Orphan, ...] = ()
@@ -104,6 +105,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             StuckTask: a task did not end when cancelled.
             CallbackFailed: a callback raised, or asyncio reported an error.
             NotAvailableError: the code reached for the outside world.
+            KeyboardInterrupt: ``interrupt`` was called; the run has been wound up.
         """
         if self._closed or self._running:
             main.close()
@@ -117,7 +119,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             task = self.create_task(main, name="main")
             try:
                 self._drive(task)
-            except (SystemExit, KeyboardInterrupt):
+            except SystemExit:
                 raise
             except BaseException as error:
                 self._wind_up(error)
@@ -129,6 +131,14 @@ class SimLoop(asyncio.AbstractEventLoop):
                 gc.enable()
             self._running = False
             _leave()
+
+    def interrupt(self) -> None:
+        """Stop the run before its next entry; ``run`` winds up and raises.
+
+        For signal handlers: an exception out of one would surface inside any coroutine, or
+        between two that hand something over.
+        """
+        self._interruptions.append("interrupted")
 
     def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
         """Do what ``run`` does, for any awaitable."""
@@ -145,9 +155,12 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Run entries until ``main`` is done. The one hot loop: locals, no calls to spare."""
         ready, choose, done = self._ready, self._chooser.choose, main.done
         labels = self._labels if self._record_labels else None
+        interruptions = self._interruptions
         steps, limit = self.steps, self._step_limit
         try:
             while not done():
+                if interruptions:
+                    raise KeyboardInterrupt
                 n = len(ready)
                 if n > 1:
                     entry = ready.pop(choose(n) if labels is None else choose(n, labels))
@@ -158,6 +171,7 @@ class SimLoop(asyncio.AbstractEventLoop):
                 else:
                     raise Deadlock(self.waiting())
                 if steps >= limit:
+                    ready.insert(0, entry)
                     raise StepLimitExceeded(limit, self.waiting())
                 steps += 1
                 try:
@@ -209,6 +223,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             primary.add_note(f"and at the end of the run: {error}")
         finally:
             self.orphans = before + self._orphans(drained=True)
+            self._close_stuck()
             self._tasks.clear()
             self._ready.clear()
             self._failures.clear()
@@ -230,6 +245,16 @@ class SimLoop(asyncio.AbstractEventLoop):
                 self._callback_raised(entry, error)
         if stuck := self._live():
             raise StuckTask(waiting(stuck, self.describe))
+
+    def _close_stuck(self) -> None:
+        """Close coroutines that did not end, while this loop is there for what they do then."""
+        for task in self._live():
+            coroutine = task.get_coro()
+            if coroutine is not None:
+                try:
+                    coroutine.close()
+                except Exception as error:  # noqa: BLE001  (kept, as in all other callbacks)
+                    self._failures.append({"message": f"{task.get_name()}: {error!r}"})
 
     def _raise_failures(self) -> None:
         if self._failures:

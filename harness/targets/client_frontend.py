@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import gc
 import weakref
@@ -27,6 +28,7 @@ from client.protocol.messages import EngineCoreRequest
 from client.protocol.profiles import Profile
 from client.protocol.transport import Transport
 from client.rank_metadata import parse_rank_header, parse_rank_metadata
+from client.utility import CONFIGURED, Timeout
 from harness.faults import FaultTransport
 from harness.scenario.model import CallStep, Topology, UtilityStep
 from harness.targets.base import CallResult, Emit, Health, OnOutput, TargetError, UtilityResult
@@ -260,17 +262,19 @@ class ClientFrontend:
         """Run one utility call by API method, raw, or with consensus."""
         args = [*step.args, UNENCODABLE] if step.unencodable else list(step.args)
         client = self.client
+        timeout_s: Timeout = CONFIGURED if step.timeout_s is None else step.timeout_s
         try:
             if step.via == "raw":
                 value = await client.call_utility(
-                    step.method, args, RESULT_TYPES[step.result], timeout_s=step.timeout_s
+                    step.method, args, RESULT_TYPES[step.result], timeout_s=timeout_s
                 )
             elif step.via == "consensus":
                 value = await client.call_utility_consensus(
-                    step.method, args, RESULT_TYPES[step.result], timeout_s=step.timeout_s
+                    step.method, args, RESULT_TYPES[step.result], timeout_s=timeout_s
                 )
             else:
-                value = await self._method(step.method)(*args)
+                limit = {} if step.timeout_s is None else {"timeout_s": step.timeout_s}
+                value = await self._method(step.method)(*args, **limit)
         except ClientError as error:
             return UtilityResult("failed", error=type(error).__name__, message=str(error))
         return UtilityResult("finished", value=value)
@@ -301,6 +305,7 @@ class ClientFrontend:
         return Snapshot(
             label=label,
             in_flight=tuple(shot.in_flight),
+            departing=tuple(shot.departing),
             pending_utility=tuple(shot.pending_utility_calls),
             loads=tuple(shot.loads),
             wave=shot.current_wave,
@@ -340,6 +345,8 @@ class ClientFrontend:
             except UtilityCallTimeout:
                 continue
             except TransportFailed:
+                if self.client.health_error is not None:
+                    raise  # not this engine, but the client
                 await pause(FENCE_PAUSE_S)
             else:
                 return
@@ -350,10 +357,9 @@ class ClientFrontend:
         The client itself waits for nothing; draining is the server's part, and this class
         stands for it.
         """
-        try:
+        with contextlib.suppress(DeadlineExceeded):
+            # When the drain time is over, what is still open ends with ClientClosed.
             await with_deadline(self._served(), timeout_s)
-        except DeadlineExceeded:
-            pass  # the drain time is over; what is still open ends with ClientClosed
         if self._client is not None:
             await self._client.shutdown()
 

@@ -14,6 +14,11 @@ KINDS: Mapping[str, str] = {
 }
 
 
+def is_black_box(kind: str) -> bool:
+    """Whether targets of this kind judge a frontend that is not ours, without opening one."""
+    return kind == "vllm-rs"
+
+
 def open_target(kind: str, frontend: str | None = None, profile: str | None = None) -> Target:
     """Open a target for one command.
 

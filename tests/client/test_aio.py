@@ -12,7 +12,6 @@ from client.aio import (
     MailboxClosed,
     TaskSet,
     Turnstile,
-    settle_all,
     turn,
     with_deadline,
 )
@@ -131,40 +130,6 @@ def test_mailbox_take_stops_at_the_first_item_that_does_not_fit():
     assert box.take(lambda item: item < 10, 9) == [1, 2]
     assert box.take(lambda item: True, 1) == [30]
     assert box.clear() == [4]
-
-
-def test_settle_all_waits_for_everybody_and_keeps_order(run):
-    async def story():
-        boom = ValueError("x")
-        names = ["a", "b", "c"]
-        coroutines = [value_of(1, after=6), value_of(boom), value_of(3, after=2)]
-        assert await settle_all(coroutines, names=names) == [1, boom, 3]
-
-    run(story())
-
-
-def test_settle_all_cancelled_cancels_and_awaits_its_tasks(run):
-    async def story():
-        ended = []
-
-        async def stubborn(name):
-            try:
-                await never()
-            finally:
-                await turns(2)
-                ended.append(name)
-
-        outer = spawn(settle_all([stubborn("a"), stubborn("b")], names=["a", "b"]))
-        await turns()
-        outer.cancel()
-        await turns(1)
-        outer.cancel()  # again, while it waits for them
-        while not outer.done():
-            await turn()
-        assert outer.cancelled()
-        assert ended == ["a", "b"]
-
-    run(story())
 
 
 def test_with_deadline_returns_raises_or_gives_up(run):

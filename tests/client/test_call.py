@@ -7,7 +7,13 @@ import asyncio
 import pytest
 
 from client import errors
-from client.events import AbortFailed, OutputDropped, RequestRegistered, RequestReleased
+from client.events import (
+    AbortFailed,
+    ClientClosed,
+    OutputDropped,
+    RequestRegistered,
+    RequestReleased,
+)
 from client.guards import AdmissionGuard
 from client.protocol.messages import EngineCoreOutput, EngineCoreOutputs, FinishReason, Tensor
 from harness.faults import LinkFault
@@ -447,7 +453,10 @@ def test_shutdown_before_the_worker_ran_ends_an_explicit_abort(make_world, make_
     [
         (False, asyncio.CancelledError, "roll back"),
         (True, asyncio.CancelledError, "abort"),
+        (True, GeneratorExit, "abort"),
+        (True, ZeroDivisionError, "abort"),
         (True, errors.Transport, "roll back"),
+        (True, errors.EngineCoreDead, "roll back"),
         (False, None, None),
     ],
 )
@@ -458,3 +467,219 @@ def test_admission_guard_aborts_only_what_may_have_left(sending, kind, expected)
         guard.sending()
     guard.__exit__(kind, None, None)
     assert done == ([] if expected is None else [expected])
+
+
+@pytest.mark.parametrize("fault", ["hold", "hold_after"])
+def test_abort_by_the_caller_whose_call_was_cancelled_is_sent_and_frees_the_id(
+    make_world, make_request, fault
+):
+    async def story(world):
+        client = await world.connect()
+        world.faults.add(LinkFault(1, "add", **{fault: "gate"}))
+
+        async def user():
+            try:
+                await client.call(make_request("a", rank=1))
+            except asyncio.CancelledError:
+                await client.abort(["a"])  # before the worker has looked at the cancelled call
+                raise
+
+        task = world.spawn(user())
+        await world.settled()
+        task.cancel()
+        await world.settled()
+        assert world.engines[1].aborts() == [("a",)]
+        assert client.snapshot().departing == ()
+        world.open("gate")
+        world.faults.clear()
+        again = await client.call(make_request("a", rank=0))
+        again.close()
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+def test_stream_that_was_aborted_on_the_way_and_is_closed_unread_sends_one_abort(
+    make_world, make_request
+):
+    async def story(world):
+        client = await world.connect()
+        world.faults.add(LinkFault(0, "add", hold_after="gate"))
+        call = world.spawn(client.call(make_request("a", rank=0)))
+        await world.settled()
+        await client.abort(["a"])
+        world.open("gate")
+        await world.settled()
+        call.result().close()
+        await world.settled()
+        assert world.engines[0].aborts() == [("a",)]
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+@pytest.mark.parametrize("how", ["coroutine closed", "foreign error"])
+def test_call_that_ends_in_its_send_by_anything_but_an_error_of_ours_aborts(
+    make_world, make_request, how
+):
+    async def story(world):
+        client = await world.connect()
+        if how == "coroutine closed":
+            world.faults.add(LinkFault(0, "add", hold_after="gate"))
+            call = client.call(make_request("a", rank=0))
+            call.send(None)
+            await world.settled()
+            call.close()
+        else:
+            socket = client._inner._input
+            deliver = socket.send
+
+            async def send(frames):
+                await deliver(frames)
+                socket.send = deliver
+                raise ZeroDivisionError
+
+            socket.send = send
+            with pytest.raises(ZeroDivisionError):
+                await client.call(make_request("a", rank=0))
+        await world.settled()
+        assert [type(each).__name__ for each in world.engines[0].inbox] == ["Add", "Abort"]
+        assert client.in_flight() == client.snapshot().departing == ()
+        await client.shutdown()
+
+    world = make_world()
+    world.run(story)
+    assert causes(world)[0] == ("a", "auto-aborted")
+
+
+@pytest.mark.parametrize("release", ["0.23.0", "0.33.0"])
+def test_stuck_abort_of_one_engine_holds_up_no_other_abort_and_shows(
+    make_world, make_request, release
+):
+    async def story(world):
+        client = await world.connect()
+        world.faults.add(LinkFault(0, "abort", hold="gate"))
+        names = ("a", 0), ("b", 1), ("c", 1), ("d", 0)
+        streams = {name: await client.call(make_request(name, rank)) for name, rank in names}
+        streams["a"].close()
+        await world.settled()
+        streams["b"].close()
+        streams["d"].close()
+        await world.settled()
+        aborting = world.spawn(client.abort(["c"]))
+        await world.settled()
+        assert aborting.done()
+        assert world.engines[1].aborts() == [("b",), ("c",)]
+        assert client.in_flight() == ()
+        assert client.snapshot().departing == ("a", "d")
+        with pytest.raises(errors.DuplicateRequestId):
+            await client.call(make_request("a", rank=1))
+        again = await client.call(make_request("b", rank=1))
+        draining = world.spawn(client.drained())
+        await world.settled()
+        assert not draining.done()
+        world.open("gate")
+        await draining
+        await world.settled()
+        assert world.engines[0].aborts() == [("a",), ("d",)]
+        assert client.snapshot().departing == ()
+        again.close()
+        await client.shutdown()
+
+    make_world(release=release).run(story)
+
+
+def test_explicit_abort_of_two_engines_frees_the_id_of_the_one_that_was_told(
+    make_world, make_request
+):
+    async def story(world):
+        client = await world.connect()
+        world.faults.add(LinkFault(0, "abort", hold="gate"))
+        streams = [
+            await client.call(make_request(name, rank)) for name, rank in (("a", 0), ("b", 1))
+        ]
+        aborting = world.spawn(client.abort(["a", "b"]))
+        await world.settled()
+        assert not aborting.done()
+        assert client.snapshot().departing == ("a",)
+        await client.shutdown()
+        with pytest.raises(errors.ClientClosed):
+            await aborting
+        for stream in streams:
+            stream.close()
+
+    world = make_world()
+    world.run(story)
+    assert world.told(ClientClosed) == [ClientClosed((), 0)]
+
+
+@pytest.mark.parametrize("end", ["sentinel", "shutdown"])
+@pytest.mark.parametrize("fault", ["hold", "hold_after"])
+def test_send_that_is_held_when_the_client_fails_is_given_up(make_world, make_request, end, fault):
+    async def story(world):
+        client = await world.connect()
+        stream = await client.call(make_request("b", rank=0))
+        world.faults.add(LinkFault("all", "any", **{fault: "gate"}))
+        call = world.spawn(client.call(make_request("a", rank=1)))
+        utility = world.spawn(client.is_sleeping())
+        aborting = world.spawn(client.abort(["b"]))
+        await world.settled()
+        sent = [len(engine.inbox) for engine in world.engines]
+        if end == "sentinel":
+            await world.engines[0].push.send([b"ENGINE_CORE_DEAD"])
+            wanted = errors.EngineCoreDead
+        else:
+            await client.shutdown()
+            wanted = errors.ClientClosed
+        await world.settled()
+        for task in (call, utility, aborting):
+            with pytest.raises(wanted):
+                await task  # at once: the gate is shut
+            assert task.cancelling() == 0
+        world.open("gate")
+        await world.settled()
+        assert [len(engine.inbox) for engine in world.engines] == sent
+        stream.close()
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+def test_caller_who_leaves_a_send_that_is_given_up_in_the_same_moment_is_cancelled(
+    make_world, make_request
+):
+    async def story(world):
+        client = await world.connect()
+        world.faults.add(LinkFault(1, "add", hold="gate"))
+        call = world.spawn(client.call(make_request("a", rank=1)))
+        await world.settled()
+        call.cancel()
+        client._inner.fail(errors.EngineCoreDead())
+        await world.settled()
+        assert call.cancelled()
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_fault_in_the_abort_worker_is_no_success_for_who_waits(make_world, make_request, queued):
+    async def story(world):
+        client = await world.connect()
+        streams = [await client.call(make_request(name, rank=0)) for name in "ab"]
+
+        def broken(*_args, **_more):
+            raise ZeroDivisionError
+
+        client._inner.abort_grouping.group = broken
+        if queued:
+            streams[0].close()
+        with pytest.raises(errors.DispatcherClosed):
+            await client.abort(["b"])
+        await world.settled()
+        with pytest.raises(errors.DispatcherClosed):
+            await client.abort(["a"])
+        assert isinstance(client.health_error, errors.DispatcherClosed)
+        await client.shutdown()
+
+    make_world().run(story)

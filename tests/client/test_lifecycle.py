@@ -9,6 +9,7 @@ import weakref
 import pytest
 
 from client import errors
+from client.aio import turn
 from client.config import Bootstrapped, ClientConfig
 from client.engine_client import EngineClient
 from client.events import (
@@ -328,16 +329,67 @@ def test_fault_of_ours_in_a_task_closes_the_client(make_world):
     make_world().run(story)
 
 
-def test_cancelled_shutdown_still_closes_everything(make_world):
+OURS = (
+    "output-loop", "abort", "coordinator-commands", "coordinator-notices",
+    "coordinator-publishes", "utility",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("turns", range(1, 9))
+@pytest.mark.parametrize(
+    ("release", "coordinator"),
+    [("0.33.0", "none"), ("0.29.0", "in-process"), ("0.29.0", "external")],
+)
+def test_cancelled_shutdown_still_closes_everything(
+    make_world, make_request, turns, release, coordinator
+):
     async def story(world):
         client = await world.connect()
-        closing = world.spawn(client.shutdown())
-        await asyncio.sleep(0)  # noqa: TID251  (one turn: the shutdown has begun)
+        stream = await client.call(make_request("a"))
+        world.faults.add(LinkFault("all", "utility", hold="gate"))
+        utility = world.spawn(client.is_sleeping(), "caller")
+        await world.settled()
+        closing = world.spawn(client.shutdown(), "closing")
+        for _ in range(turns):
+            await turn()
         closing.cancel()
         await world.settled()
+        assert closing.done()
+        with pytest.raises(errors.ClientClosed):
+            await utility
         assert client._inner.sockets == []
+        assert client._inner.calls == []
+        names = [task.get_name() for task in world.loop._live()]
+        assert [name for name in names if name.startswith(OURS)] == []
         await client.shutdown()
+        stream.close()
 
-    world = make_world()
+    world = make_world(release=release, coordinator=coordinator)
     world.run(story)
-    assert len(world.told(ClientClosed)) == 1
+    assert world.told(ClientClosed) == [ClientClosed((), 0)]
+
+
+@pytest.mark.parametrize("coordinator", ["none", "in-process"])
+def test_connect_that_fails_behind_the_handshake_closes_its_sockets(make_world, coordinator):
+    async def story(world):
+        opened = []
+        bind = world.faults.bind
+
+        async def noted(*args, **more):
+            opened.append(await bind(*args, **more))
+            return opened[-1]
+
+        world.faults.bind = noted
+
+        def observer(_event):
+            raise ZeroDivisionError
+
+        for engine in world.engines:
+            world.spawn(engine.join())
+        with pytest.raises(ZeroDivisionError):
+            await EngineClient.connect(world.config(), world.faults, observer=observer)
+        assert len(opened) >= 2
+        for socket in opened:  # the address is free again
+            (await world.plain.bind(socket.kind, socket.endpoint)).close()
+
+    make_world(coordinator=coordinator).run(story)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
 import pytest
 
 from client import errors
-from client.events import UtilityReleased, UtilityReplyDropped, UtilitySettled
+from client.aio import pause, turn
+from client.events import (
+    UtilityRegistered,
+    UtilityReleased,
+    UtilityReplyDropped,
+    UtilitySettled,
+)
 from client.utility import NIL
 from harness.faults import LinkFault
 
@@ -347,3 +356,113 @@ def test_profile_started_twice_is_refused_without_sending_since_0_32(make_world)
         return [next(iter(each.args)) for each in world.engines[0].utilities()]
 
     assert make_world(release="0.32.0").run(story) == [True, True, False, True]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("how", ["cancelled", "timed out"])
+def test_caller_who_leaves_while_replies_arrive_leaves_an_event_for_every_id(make_world, how, seed):
+    async def story(world):
+        client = await world.connect()
+
+        async def replies():
+            await pause(1.0)
+            for position, engine in enumerate(world.engines):
+                await engine.reply(position + 1, True)
+
+        async def leave():
+            await pause(1.0)
+            await turn()
+            call.cancel()
+
+        world.spawn(replies())
+        limit = 1.0 if how == "timed out" else None
+        call = world.spawn(client.call_utility("m", (), object, timeout_s=limit))
+        if how == "cancelled":
+            world.spawn(leave())
+        with contextlib.suppress(errors.UtilityCallTimeout, asyncio.CancelledError):
+            await call
+        await world.settled()
+        await client.shutdown()
+
+    world = make_world(strategy="random", seed=seed)
+    world.run(story)
+    settled = [each.call_id for each in world.told(UtilitySettled)]
+    dropped = [each.call_id for each in world.told(UtilityReplyDropped)]
+    assert sorted(settled + dropped) == [1, 2]  # each reply settles or is dropped
+    assert {each.call_id for each in world.told(UtilityReleased)} <= set(dropped)
+
+
+def test_reply_that_came_before_its_send_failed_is_dropped_with_a_record(make_world):
+    async def story(world):
+        client = await world.connect()
+        world.faults.add(LinkFault(0, "utility", hold="gate"))
+        call = world.spawn(client.call_utility("m", (), object))
+        await world.settled()
+        await world.engines[1].reply(1, "in its place")
+        await world.settled()
+        world.engines[0].dealer.close()
+        await world.settled()
+        world.open("gate")
+        await answered(world, call, (1, 2, None))
+        with pytest.raises(errors.Transport):
+            await call
+        await client.shutdown()
+
+    world = make_world()
+    world.run(story)
+    assert world.told(UtilityReplyDropped) == [UtilityReplyDropped(1)]
+
+
+def test_ids_that_are_no_integers_are_that_engines_outcome(make_world):
+    async def story(world):
+        client = await world.connect()
+        call = world.spawn(client.list_loras())
+        await answered(world, call, (0, [1, "a"], None))
+        assert not call.done()
+        await answered(world, call, (1, [1], None))
+        with pytest.raises(errors.UtilityResultDecode, match="expected list of int"):
+            await call
+        await client.shutdown()
+
+    make_world().run(story)
+
+
+def test_result_type_that_cannot_be_checked_is_refused_before_anything_is_sent(make_world):
+    async def story(world):
+        client = await world.connect()
+        with pytest.raises(TypeError, match=r"result type list\[int\] is none of bool"):
+            await client.call_utility("m", (), list[int])
+        await world.settled()
+        assert [engine.inbox for engine in world.engines] == [[], []]
+        await client.shutdown()
+
+    world = make_world()
+    world.run(story)
+    assert world.told(UtilityRegistered) == []
+
+
+CALLS = {
+    "sleep": (), "wake_up": (), "pause": (), "resume": (), "is_sleeping": (), "is_paused": (),
+    "reset_prefix_cache": (), "reset_mm_cache": (), "reset_encoder_cache": (),
+    "release_kv_cache_memory": (), "add_lora": ([],), "remove_lora": (1,), "pin_lora": (1,),
+    "list_loras": (), "collective_rpc": ("f",), "profile": (), "get_weight_version": (),
+    "set_weight_version": ("v",), "call_utility": ("m", (), object),
+    "call_utility_consensus": ("m", (), object),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_method_takes_a_timeout_and_none_switches_the_configured_one_off(make_world, name):
+    async def story(world):
+        client = await world.connect()
+        method = getattr(client, name)
+        with pytest.raises(errors.UtilityCallTimeout, match=r"timed out after 3s"):
+            await method(*CALLS[name], timeout_s=3.0)
+        patient = world.spawn(method(*CALLS[name], timeout_s=None))
+        await pause(60.0)
+        assert not patient.done()
+        patient.cancel()
+        await world.settled()
+        await client.shutdown()
+
+    make_world(client={"utility_timeout_s": 1.0}).run(story)

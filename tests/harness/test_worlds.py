@@ -16,6 +16,7 @@ import pytest
 
 from client.protocol.transport import SocketKind, TransportError
 from client.transports.sockets import ZmqTransport
+from harness import worlds
 from harness.sim.errors import Deadlock
 from harness.sim.links import SimTransport
 from harness.targets.base import TargetError
@@ -238,6 +239,60 @@ def test_signal_cancels_the_body_which_may_clean_up(signum, handlers, folder):
     with pytest.raises(KeyboardInterrupt):
         world.run(main)
     assert (log[1:], log[0].open_sockets, list(folder.iterdir())) == (["clean"], 0, [])
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_signal_winds_a_simulated_run_up(signum, handlers, capsys):
+    before = signal.getsignal(signum)
+    log = []
+
+    async def other():
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            asyncio.get_running_loop().call_soon(log.append, "clean")
+
+    async def main():
+        asyncio.get_running_loop().create_task(other())
+        await turns(2)
+        interrupt(signum)
+        while True:
+            log.append("turn")
+            await turns(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        sim().run(main)
+    gc.collect()
+    assert log[-1] == "clean"
+    assert log.count("turn") < 3
+    assert capsys.readouterr() == ("", "")
+    assert signal.getsignal(signum) is before
+
+
+def test_signal_breaks_into_a_simulated_step_that_does_not_end(handlers, monkeypatch):
+    monkeypatch.setattr(worlds, "STUCK_S", 0.01)
+    closed = []
+
+    async def main():
+        interrupt()
+        try:
+            while True:
+                pass
+        finally:
+            closed.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        sim().run(main)
+    assert closed == [True]
+
+
+def test_interrupted_simulation_that_ends_all_the_same_raises(handlers):
+    async def main():
+        interrupt()
+        return 7
+
+    with pytest.raises(KeyboardInterrupt):
+        sim().run(main)
 
 
 @pytest.mark.zmq

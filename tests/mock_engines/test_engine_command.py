@@ -24,6 +24,7 @@ from mock_engines.cluster import JoinAddresses
 from mock_engines.gates import Gates
 
 LIMIT_S = 60.0
+RANKS = range(2)
 HANDSHAKE = ("--handshake", "tcp://127.0.0.1:9")
 
 
@@ -46,6 +47,22 @@ def invoke(*arguments):
         (("--output", "ipc://", "--engines", "1"), "'ipc://' is no address"),
         (("--input", "a:65536", "--engines", "1"), "a port is a number from 1 to 65535"),
         (("--handshake", "tcp://*:1", "--engines", "1"), "could not join"),
+        (
+            (*HANDSHAKE, "--input", "ipc:///tmp/in", "--engines", "1"),
+            "--input does not go with --handshake",
+        ),
+        (
+            (*HANDSHAKE, "--coordinator-output", "a:1", "--engines", "1"),
+            "--coordinator-output does not go with --handshake",
+        ),
+        (
+            ("--handshake", "ipc:///nonexistent/dir/x", "--engines", "1"),
+            "--handshake: there is no folder /nonexistent/dir",
+        ),
+        (
+            ("--input", "ipc:///tmp/i", "--output", "ipc:///nonexistent/o", "--engines", "1"),
+            "--output: there is no folder /nonexistent",
+        ),
     ],
 )
 def test_wrong_use_is_one_clear_message_and_exit_code_2(arguments, text):
@@ -59,7 +76,11 @@ def test_wrong_use_is_one_clear_message_and_exit_code_2(arguments, text):
     [
         ("", "empty"),
         ("- engine: 0\n  ruels: []\n", "unknown key 'ruels'"),
-        ("- {engine: 7}\n", "engine 7, which does not take part"),
+        ("", "a list of engines, or a mapping with engines and waves"),
+        ("- {engine: 7}\n", "b.yaml:1:12"),
+        ("- {engine: 7}\n", "error: engine 7 does not take part\n"),
+        ("- {engine: 0}\n- engine: [0, 2]\n", "b.yaml:2:14"),
+        ("- rules:\n  - {on: utility, method: is_sleepin}\n", "did you mean 'is_sleeping'?"),
         ("engines:\n- rules:\n  - {on: add, do: {reply: 1}}\n", "'reply' is for utility"),
         ("- rules:\n  - {on: add, do: {stream: {tokens: many}}}\n", "whole number"),
         ("- rules:\n  - {on: abort, where: {ids: 1}, do: {drop: true}}\n", "has no field 'ids'"),
@@ -73,11 +94,18 @@ def test_wrong_behaviour_file_is_refused_with_its_reason(tmp_path, content, text
     assert (code, text in output) == (2, True), output
 
 
+@pytest.mark.parametrize("method", ["is_sleepin*", "its_own_method", "[sleep, is_sleeping]"])
+def test_method_that_a_frontend_may_have_is_not_refused(tmp_path, method):
+    path = tmp_path / "b.yaml"
+    path.write_text(f"- rules:\n  - {{on: utility, method: {method}, do: {{drop: true}}}}\n")
+    assert load_behaviour(path, RANKS).engines
+
+
 def test_place_of_a_mistake_is_named_in_a_list_file_too(tmp_path):
     path = tmp_path / "b.yaml"
     path.write_text("- engine: 0\n- engine: 1\n  process: maybe\n")
     with pytest.raises(ScenarioFileError) as caught:
-        load_behaviour(path)
+        load_behaviour(path, RANKS)
     assert caught.value.problems[0].place.line == 3
 
 
@@ -88,7 +116,7 @@ def test_place_of_an_action_that_does_not_fit_is_named_in_both_forms(tmp_path, h
         f"{head}- engine: 0\n- rules:\n  - on: add\n    do: [{{open: g}}, {{fail: x}}]\n"
     )
     with pytest.raises(ScenarioFileError) as caught:
-        load_behaviour(path)
+        load_behaviour(path, RANKS)
     (problem,) = caught.value.problems
     assert problem.title == "'fail' is for utility, not for 'add'"
     assert (problem.place.line, problem.place.column) == (4 + head.count("\n"), 21)
@@ -97,9 +125,9 @@ def test_place_of_an_action_that_does_not_fit_is_named_in_both_forms(tmp_path, h
 def test_behaviour_file_is_a_list_or_a_mapping(tmp_path):
     path = tmp_path / "b.yaml"
     path.write_text("- {engine: 1, rules: [{on: abort, do: {drop: true}}]}\n")
-    assert load_behaviour(path).engines[0].engine == 1
+    assert load_behaviour(path, RANKS).engines[0].engine == 1
     path.write_text("waves: script\nengines: [{engine: all}]\n")
-    assert load_behaviour(path).waves == "script"
+    assert load_behaviour(path, RANKS).waves == "script"
 
 
 def test_joins_are_shown_and_counted(capsys):

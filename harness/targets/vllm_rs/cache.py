@@ -16,6 +16,8 @@ from pathlib import Path
 from filelock import FileLock
 from platformdirs import user_cache_dir
 
+from harness.targets.base import TargetError
+
 CACHE_VARIABLE = "WAVECHECK_CACHE"
 """Environment variable that replaces the cache folder."""
 BINARY = "vllm-rs"
@@ -59,6 +61,25 @@ def cached(release: str) -> Path | None:
     except (OSError, UnicodeDecodeError):
         return None
     return path
+
+
+@contextmanager
+def in_use() -> Iterator[None]:
+    """Turn what the system says against our work in the cache into one clear error.
+
+    Raises:
+        TargetError: the folder cannot be made, read or written.
+    """
+    try:
+        yield
+    except OSError as error:
+        what = error.strerror or type(error).__name__
+        where = f" ({error.filename})" if error.filename else ""
+        msg = (
+            f"cannot use the cache folder {cache_root()}: {what}{where}; "
+            f"set {CACHE_VARIABLE} to a folder that can be written"
+        )
+        raise TargetError(msg) from error
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.targets.base import TargetError
-from harness.targets.vllm_rs import cache
+from harness.targets.vllm_rs import cache, starter
 from harness.targets.vllm_rs.releases import (
     NEWEST,
     VERSION_FLAG_SINCE,
@@ -60,13 +60,16 @@ def fetch(release: str, progress: Progress = lambda _line: None) -> Path:
 
     Raises:
         UnknownFrontendError: no such release (usage error).
-        TargetError: the platform has no binary, pip failed, or the wheel is damaged.
+        TargetError: the platform has no binary, pip failed, the wheel is damaged, or the cache
+            folder cannot be used.
     """
     release = known_release(release)
-    with cache.locked(release):
+    if (path := cache.cached(release)) is not None:
+        return path
+    _check_platform(release)
+    with cache.in_use(), cache.locked(release):
         if (path := cache.cached(release)) is not None:
             return path
-        _check_platform(release)
         folder = cache.binary_path(release).parent
         for left in folder.glob(f"{_TEMPORARY}*"):
             # We hold the lock, so it belongs to a fetch that was killed.
@@ -101,14 +104,18 @@ def resolve(
         progress: receives one line for each long step.
 
     Raises:
-        UnknownFrontendError: neither a known release nor an existing file.
-        TargetError: see ``fetch``; or the file cannot be executed.
+        UnknownFrontendError: neither a known release nor an executable file; a file whose
+            release cannot be told and is not given; or a release that ``profile`` contradicts.
+        TargetError: see ``fetch``.
     """
     if frontend is None:
         frontend = NEWEST
     if _looks_like_path(frontend):
         return _from_path(Path(frontend), profile)
     release = known_release(frontend)
+    if profile not in (None, release):
+        msg = f"--profile {profile} contradicts the frontend {release}, which speaks its own release"
+        raise UnknownFrontendError(msg)
     return FrontendBinary(available(release) or fetch(release, progress), release)
 
 
@@ -122,39 +129,43 @@ def _from_path(path: Path, profile: str | None) -> FrontendBinary:
         raise UnknownFrontendError(msg)
     if not os.access(path, os.X_OK):
         msg = f"{path} is not executable"
-        raise TargetError(msg)
+        raise UnknownFrontendError(msg)
     path = path.absolute()
     told = _ask_version(path)
+    nearest = nearest_release(told) if told is not None else None
     if profile is not None:
         release = known_release(profile)
-        note = f"the binary says {told}" if told not in (None, release) else ""
+        note = ""
+        if told is not None and nearest != release:
+            note = f"{path} says that it is {told}; --profile {release} judges it by other promises"
         return FrontendBinary(path, release, note)
-    if told is None:
-        note = f"the binary cannot tell its release (--version exists since {VERSION_FLAG_SINCE})"
-        return FrontendBinary(path, NEWEST, f"{note}; taken as {NEWEST}, use --profile to say")
-    nearest = nearest_release(told)
+    if told is None or nearest is None:
+        # A guess would judge it by promises that its release may never have made.
+        said = "it does not answer --version" if told is None else f"--version says {told!r}"
+        msg = (
+            f"cannot tell the release of {path}: {said} (releases do since {VERSION_FLAG_SINCE}); "
+            "name it with --profile, for example --profile 0.28.0"
+        )
+        raise UnknownFrontendError(msg)
     if nearest == told:
         return FrontendBinary(path, told)
-    release = nearest or NEWEST
-    return FrontendBinary(path, release, f"the binary says {told}; taken as {release}")
+    note = f"{path} says that it is {told}; it is judged by the promises of {nearest}"
+    return FrontendBinary(path, nearest, note)
 
 
 def _ask_version(path: Path) -> str | None:
+    """Return the version that a binary says, or ``None`` if it says none.
+
+    Raises:
+        UnknownFrontendError: it cannot be executed.
+    """
     try:
-        done = subprocess.run(
-            [path, "--version"],
-            capture_output=True,
-            text=True,
-            timeout=_VERSION_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return None
+        said = starter.output_of([str(path), "--version"], _VERSION_TIMEOUT_S)
     except OSError as error:
         msg = f"{path} cannot be executed: {error.strerror}"
-        raise TargetError(msg) from error
-    words = done.stdout.split()
-    return words[-1] if done.returncode == 0 and words else None
+        raise UnknownFrontendError(msg) from error
+    words = (said or "").split("\n", 1)[0].split()
+    return words[-1] if words else None
 
 
 def _check_platform(release: str) -> None:
@@ -173,7 +184,9 @@ def _download(release: str, folder: Path) -> Path:
         *("-m", "pip", "download", "--no-deps", "--only-binary=:all:"),
         *("--disable-pip-version-check", "--quiet", "--dest", str(folder), f"vllm=={release}"),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        starter.dying_with_us(command), capture_output=True, text=True, check=False
+    )
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode != 0 or not wheels:
         lines = (done.stderr.strip() or done.stdout.strip()).splitlines()[-_PIP_LINES:]

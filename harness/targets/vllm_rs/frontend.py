@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from signal import SIGKILL
 from typing import Any
 
 from client.aio import DeadlineExceeded, resolve, with_deadline
@@ -178,8 +179,14 @@ class VllmRsFrontend:
         """SIGTERM, and wait for the end. The drain time was given at the start."""
         limit = max(timeout_s, self._shutdown_timeout_s) + TERM_TIMEOUT_S
         code = await self._process.terminate(limit)
-        if code is None or code < 0:
+        if code is None or code == -SIGKILL:
             msg = f"the frontend did not end within {limit:g} s of SIGTERM"
+            raise TargetError(msg)
+        if code < 0:
+            msg = (
+                f"SIGTERM killed {self._binary.path.name} instead of shutting it down; a script "
+                "that starts the frontend must do so with `exec`"
+            )
             raise TargetError(msg)
 
     async def stop(self) -> None:

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness.targets.vllm_rs.cache import cache_root
+from harness.targets.vllm_rs import cache
 
 VOCABULARY = 257
 """256 byte tokens and one special token."""
@@ -105,13 +105,21 @@ def write_model_folder(folder: Path, *, moe: bool) -> None:
 
 
 def model_folder(*, moe: bool) -> Path:
-    """Return a model folder in the cache, made on first use; it is never written to again."""
-    parent = cache_root() / "models"
-    folder = parent / f"{'moe' if moe else 'dense'}-{_LAYOUT}"
-    if (folder / "config.json").is_file():
-        return folder
-    parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".model-", dir=parent) as temporary:
+    """Return a model folder in the cache, made on first use; it is never written to again.
+
+    Raises:
+        TargetError: the cache folder cannot be used.
+    """
+    folder = cache.cache_root() / "models" / f"{'moe' if moe else 'dense'}-{_LAYOUT}"
+    with cache.in_use():
+        if not (folder / "config.json").is_file():
+            _make(folder, moe=moe)
+    return folder
+
+
+def _make(folder: Path, *, moe: bool) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".model-", dir=folder.parent) as temporary:
         fresh = Path(temporary) / "model"
         write_model_folder(fresh, moe=moe)
         try:
@@ -120,7 +128,6 @@ def model_folder(*, moe: bool) -> Path:
             # Another process was first; its folder has the same content.
             if not (folder / "config.json").is_file():
                 raise
-    return folder
 
 
 def text_of(tokens: tuple[int, ...] | list[int]) -> str:

@@ -1,20 +1,15 @@
 """Runs the binary: its own session, dies with us, log lines as events, bounded stop.
 
-The process must not outlive us even when we are killed, so the kernel is asked to kill it when
-its parent *thread* ends (``PR_SET_PDEATHSIG``). That has two consequences: it must be started
-from a thread that lives as long as the run (the main thread), and the request is made by the
-child itself. A few lines of Python do that and then become the binary; a ``preexec_fn`` would
-run between fork and exec in a process that may hold gRPC's threads and locks.
-
-Source: prctl(2); the request survives execve of an ordinary binary.
+The process must not outlive us even when we are killed; ``harness.targets.vllm_rs.starter`` says
+how. A program that starts the real binary and stays (a shell script without ``exec``) leads a
+group, and every end of ours goes to the whole group; only when *we* are killed it is the leader
+alone that the kernel ends.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -22,16 +17,10 @@ from contextlib import suppress
 
 from client.aio import DeadlineExceeded, resolve, with_deadline
 from harness.targets.base import Emit, TargetError
+from harness.targets.vllm_rs import starter
 from harness.targets.vllm_rs.log_patterns import parse_line, strip_colours
 from harness.trace.events import LogLine, ProcessExited
 
-_TRAMPOLINE = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL, 0, 0, 0)
-if os.getppid() != int(sys.argv[1]):
-    os._exit(137)
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 _READ_BYTES = 1 << 16
 _TAIL_LINES = 40
 TERM_TIMEOUT_S = 5.0
@@ -52,6 +41,7 @@ class FrontendProcess:
         self._exited: asyncio.Future[int] | None = None
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._watcher: asyncio.Task[None] | None = None
+        self._group_gone = False
 
     async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start ``command``.
@@ -65,9 +55,7 @@ class FrontendProcess:
         loop = asyncio.get_running_loop()
         try:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-I", "-S", "-c", _TRAMPOLINE, str(os.getpid())),
-                *command,
+                *starter.dying_with_us(command),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -120,33 +108,36 @@ class FrontendProcess:
         return self._exited.result()
 
     def signal(self, number: int) -> None:
-        """Send a signal; a process that has ended is left alone."""
-        if self._process is not None and self.running:
-            with suppress(ProcessLookupError):
-                self._process.send_signal(number)
+        """Send a signal to the whole group; one of which nobody is left is never named again."""
+        if self._process is None or self._group_gone:
+            return
+        alive = starter.signal_group(self._process.pid, number)
+        # While the leader is not reaped, its number is taken whatever the answer was.
+        self._group_gone = not alive and self._process.returncode is not None
 
     async def terminate(self, timeout_s: float = TERM_TIMEOUT_S) -> int | None:
-        """End it: SIGTERM, then SIGKILL to its whole session; return the exit code.
+        """End it: SIGTERM, then SIGKILL, each to its whole group; return the exit code.
 
         Never raises for a process that resists: ``None`` then, and the kernel keeps the
         request to kill it with us.
         """
         if self._process is None:
             return None
-        if self.running:
-            self.signal(signal.SIGTERM)
-            with suppress(DeadlineExceeded):
-                return await with_deadline(self.exited(), timeout_s, name="frontend: SIGTERM")
-        self.kill()
+        try:
+            if self.running:
+                self.signal(signal.SIGTERM)
+                with suppress(DeadlineExceeded):
+                    return await with_deadline(self.exited(), timeout_s, name="frontend: SIGTERM")
+        finally:
+            # The leader may have left others behind.
+            self.kill()
         with suppress(DeadlineExceeded):
             return await with_deadline(self.exited(), KILL_TIMEOUT_S, name="frontend: SIGKILL")
         return None
 
     def kill(self) -> None:
-        """SIGKILL to the session, at once and without waiting."""
-        if self._process is not None and self.running:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        """SIGKILL to the whole group, at once and without waiting."""
+        self.signal(signal.SIGKILL)
 
     async def _watch(self) -> None:
         process, exited = self._process, self._exited
@@ -164,6 +155,7 @@ class FrontendProcess:
             # The pipes end with the process, unless it left children that hold them.
             with suppress(DeadlineExceeded):
                 await with_deadline(reader, KILL_TIMEOUT_S, name="frontend: end of the log")
+        self.kill()
         self._emit(ProcessExited(code))
         exited.set_result(code)
 

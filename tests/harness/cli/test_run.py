@@ -269,7 +269,16 @@ class BlackBox:
     """A target that judges a separate frontend."""
 
     black_box = True
-    info = TargetInfo("vllm-rs", "0.33.0", frozenset())
+    info = TargetInfo("vllm-rs", "0.33.0", frozenset(), notes=("it says that it is 0.33.1",))
+
+
+def test_what_is_uncertain_about_a_real_frontend_is_told(
+    invoke: Invoke, runner: FakeRunner, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_cmd, "open_target", lambda *_: BlackBox())
+    result = invoke("run", folder, "--target", "vllm-rs")
+    assert (result.exit_code, len(runner.calls)) == (0, 3)
+    assert "note: it says that it is 0.33.1\n" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -279,7 +288,7 @@ class BlackBox:
         (["--profile", "all"], "--profile all does not go with --target vllm-rs"),
     ],
 )
-def test_flags_that_a_real_frontend_cannot_serve_are_refused(
+def test_flags_that_a_real_frontend_cannot_serve_are_refused_before_it_is_opened(
     invoke: Invoke,
     runner: FakeRunner,
     folder: Path,
@@ -287,8 +296,10 @@ def test_flags_that_a_real_frontend_cannot_serve_are_refused(
     words: list[str],
     title: str,
 ) -> None:
-    monkeypatch.setattr(run_cmd, "open_target", lambda *_: BlackBox())
+    opened: list[object] = []
+    monkeypatch.setattr(run_cmd, "open_target", lambda *words: opened.append(words))
     result = invoke("run", folder, "--target", "vllm-rs", *words)
+    assert opened == []
     assert (result.exit_code, runner.calls) == (2, [])
     assert result.stderr.startswith(f"error: {title}\n")
 

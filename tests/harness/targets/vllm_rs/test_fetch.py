@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
+import os
 import platform
+import select
+import signal
+import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +22,7 @@ from harness.cli.frontend_cmd import frontend
 from harness.targets.base import TargetError
 from harness.targets.vllm_rs import cache
 from harness.targets.vllm_rs.fetch import FrontendBinary, available, fetch, resolve
+from harness.targets.vllm_rs.model_folder import model_folder
 from harness.targets.vllm_rs.releases import UnknownFrontendError, nearest_release
 
 ELF = b"\x7fELF\x02\x01\x01" + b"\0" * 9 + b"\x02\x00\x3e\x00" + b"machine code"
@@ -160,28 +167,120 @@ def test_a_platform_without_binary_says_so_before_any_download(house, monkeypatc
     assert house.downloads() == []
 
 
+def script(path, text):
+    path.write_text(f"#!{sys.executable}\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
 def test_a_path_tells_its_release_by_itself_or_by_the_profile(house, tmp_path):
-    telling = tmp_path / "telling"
-    telling.write_text(f"#!{sys.executable}\nprint('vllm-rs 0.29.0')\n")
-    silent = tmp_path / "silent"
-    silent.write_text(f"#!{sys.executable}\nraise SystemExit(2)\n")
-    for path in (telling, silent):
-        path.chmod(0o755)
+    telling = script(tmp_path / "telling", "print('vllm-rs 0.29.0')")
+    silent = script(tmp_path / "silent", "raise SystemExit(2)")
     assert resolve(str(telling)) == FrontendBinary(telling, "0.29.0")
+    assert resolve(str(telling), "0.29.0") == FrontendBinary(telling, "0.29.0")
     assert resolve(str(silent), "0.24.0") == FrontendBinary(silent, "0.24.0")
-    guessed = resolve(str(silent))
-    assert guessed.release == "0.33.0"
-    assert "--profile" in guessed.note
-    assert "0.29.0" in resolve(str(telling), "0.28.0").note
 
 
-def test_a_path_that_is_none_or_cannot_run_is_refused(house, tmp_path):
-    with pytest.raises(UnknownFrontendError):
+@pytest.mark.parametrize("text", ["raise SystemExit(2)", "", "print('Usage: x')", "print('x 0.1')"])
+def test_a_path_whose_release_cannot_be_told_is_refused_and_asks_for_the_profile(
+    house, tmp_path, text
+):
+    silent = script(tmp_path / "silent", text)
+    with pytest.raises(UnknownFrontendError, match="cannot tell the release .* --profile"):
+        resolve(str(silent))
+    assert resolve(str(silent), "0.24.0").release == "0.24.0"
+
+
+def test_a_profile_that_contradicts_the_binary_is_noted(house, tmp_path):
+    telling = script(tmp_path / "telling", "print('vllm-rs 0.29.0')")
+    binary = resolve(str(telling), "0.28.0")
+    assert binary.release == "0.28.0"
+    assert "says that it is 0.29.0" in binary.note
+    build = script(tmp_path / "build", "print('vllm-rs 0.33.1.dev4')")
+    assert "0.33.1.dev4" in resolve(str(build)).note
+    assert resolve(str(build), "0.33.0").note == ""
+
+
+@pytest.mark.parametrize("frontend", ["0.29.0", None])
+def test_a_profile_that_contradicts_a_release_is_wrong_use(house, frontend):
+    with pytest.raises(UnknownFrontendError, match=r"--profile 0\.28\.0 contradicts"):
+        resolve(frontend, "0.28.0")
+    assert house.downloads() == []
+
+
+def test_a_binary_that_hangs_when_asked_is_not_waited_for_and_leaves_nothing(
+    house, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("harness.targets.vllm_rs.fetch._VERSION_TIMEOUT_S", 0.05)
+    hanging = tmp_path / "hanging"
+    hanging.write_text("#!/bin/sh\nsleep 100 & wait\n")
+    hanging.chmod(0o755)
+    with pytest.raises(UnknownFrontendError, match="cannot tell the release"):
+        resolve(str(hanging))
+
+
+def test_a_path_that_is_none_or_cannot_run_is_wrong_use(house, tmp_path):
+    with pytest.raises(UnknownFrontendError, match="no frontend binary"):
         resolve(str(tmp_path / "absent"))
     plain = tmp_path / "plain"
-    plain.write_text("x")
-    with pytest.raises(TargetError, match="not executable"):
+    plain.write_bytes(b"\x7fELF no program")
+    with pytest.raises(UnknownFrontendError, match="not executable"):
         resolve(str(plain))
+    plain.chmod(0o755)
+    with pytest.raises(UnknownFrontendError, match="cannot be executed"):
+        resolve(str(plain))
+
+
+@pytest.mark.parametrize("below", ["file", "file/sub"])
+def test_a_cache_folder_that_cannot_be_is_a_target_error_that_names_it(
+    house, tmp_path, monkeypatch, below
+):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("WAVECHECK_CACHE", str(tmp_path / below))
+    with pytest.raises(TargetError, match="cannot use the cache folder .*WAVECHECK_CACHE"):
+        fetch(RELEASE)
+    with pytest.raises(TargetError, match="cannot use the cache folder"):
+        model_folder(moe=True)
+    failed = CliRunner().invoke(frontend, ["fetch", RELEASE])
+    assert failed.exit_code == 3
+    assert failed.stderr.startswith("error: cannot use the cache folder")
+
+
+def _line(fifo):
+    """What was written into a pipe, without waiting for ever if nobody does."""
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        poll = select.poll()
+        poll.register(reader, select.POLLIN)
+        assert poll.poll(20_000), "nothing was written"
+        return os.read(reader, 100).decode()
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends it, on Linux")
+def test_pip_does_not_outlive_a_killed_fetch(house, tmp_path):
+    """A child fetches, its pip tells its pid, and the child is killed."""
+    told = tmp_path / "pid"
+    os.mkfifo(told)
+    (tmp_path / "fake" / "pip" / "__main__.py").write_text(
+        "import os, pathlib, signal\n"
+        f"pathlib.Path({str(told)!r}).write_text(f'{{os.getpid()}}\\n')\n"
+        "while True: signal.pause()\n"
+    )
+    call = f"from harness.targets.vllm_rs.fetch import fetch; fetch({RELEASE!r})"
+    with subprocess.Popen([sys.executable, "-c", call], cwd=Path(__file__).parents[4]) as child:
+        pid = int(_line(told))
+        handle = os.pidfd_open(pid)
+        child.kill()
+    try:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        assert poll.poll(20_000), "pip outlived its killed parent"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+        os.close(handle)
 
 
 def test_a_version_between_releases_is_taken_as_the_one_before():

@@ -14,6 +14,7 @@ import pytest
 
 from client.aio import with_deadline
 from harness.targets.base import TargetError
+from harness.targets.vllm_rs.bounded import pause
 from harness.targets.vllm_rs.command import ServeOptions, serve_command, serve_environment
 from harness.targets.vllm_rs.ports import PortLease
 from harness.targets.vllm_rs.process import FrontendProcess
@@ -127,6 +128,46 @@ def test_the_process_dies_with_its_starter_even_by_sigkill(tmp_path):
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(handle, signal.SIGKILL)
         os.close(handle)
+
+
+WRAPPER = """
+"$0" -S -c 'import signal
+if {stubborn}: signal.signal(signal.SIGTERM, signal.SIG_IGN)
+while True: signal.pause()' {output} &
+echo pid $!
+echo ready
+wait
+"""
+
+
+@pytest.mark.parametrize("output", ["", ">/dev/null 2>&1"])
+@pytest.mark.parametrize("stubborn", [0, 1])
+@pytest.mark.parametrize("leader_dies_first", [False, True])
+def test_what_a_wrapper_without_exec_started_ends_with_it(output, stubborn, leader_dies_first):
+    async def main():
+        running = Running()
+        script = WRAPPER.format(stubborn=stubborn, output=output)
+        wrapper = ["/bin/sh", "-c", script, sys.executable]
+        await running.process.start(wrapper, dict(os.environ))
+        await with_deadline(running.ready, TIMEOUT_S)
+        pid = int(running.process.tail[-2].split()[1])
+        assert pid != running.process.pid
+        handle = os.pidfd_open(pid)
+        try:
+            if leader_dies_first:
+                os.kill(running.process.pid, signal.SIGKILL)
+                while running.process._process.returncode is None:
+                    await pause(0.001)
+            await running.process.terminate(0.05)
+            poll = select.poll()
+            poll.register(handle, select.POLLIN)
+            assert poll.poll(1000), "the wrapped program outlived its wrapper"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            os.close(handle)
+
+    asyncio.run(main())
 
 
 def test_what_cannot_be_started_is_a_target_error(monkeypatch):
