@@ -7,8 +7,7 @@ and gates, and records what callers see. Judging is left to invariants and expec
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,25 +18,18 @@ from harness.expectations import VIOLATED, Op, Outcome, View, describe_match
 from harness.expectations import judge as judge_expectation
 from harness.fence import Fence
 from harness.links_step import apply_link_step
+from harness.operations import Operations
 from harness.scenario.model import (
-    CallStep,
     CoordinatorStep,
     EngineStep,
     EventMatch,
     Expect,
-    LoadStep,
     Scenario,
     Step,
-    UtilityStep,
     WaitStep,
 )
 from harness.targets.base import Frontend, TargetError
 from harness.trace.events import (
-    AbortRequested,
-    CallEnded,
-    CallOutput,
-    CallStarted,
-    CancelRequested,
     ConnectEnded,
     FaultInjected,
     Fenced,
@@ -45,8 +37,6 @@ from harness.trace.events import (
     HealthSample,
     RunEnded,
     StepBegan,
-    UtilityEnded,
-    UtilityStarted,
 )
 from harness.trace.recorder import Recorder
 from harness.worlds import World
@@ -94,17 +84,16 @@ class Driver:
         self._gates = gates
         self._trace = trace
         self._black_box = black_box
-        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._background: list[asyncio.Task[None]] = []
         self._starting: asyncio.Task[None] | None = None
         self._connect: tuple[str | None, str] | None = None
         self._connected = False
         self._shut_down = False
-        self._loads = 0
         self._fence = Fence(
             world=world, frontend=frontend, cluster=cluster, trace=trace, black_box=black_box
         )
-        self.story = Story()
+        self._operations = Operations(frontend, trace)
+        self.story = Story(ops=self._operations.ops)
 
     # --- the whole run ----------------------------------------------------------------------
 
@@ -186,7 +175,7 @@ class Driver:
         That is a fault of the harness, the scenario or the frontend's code; whoever waits for
         the operation would see it pending for ever.
         """
-        for task in [*self._tasks.values(), *self._background]:
+        for task in [*self._operations.tasks.values(), *self._background]:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 raise _broke(task.get_name(), error) from error
 
@@ -196,7 +185,7 @@ class Driver:
         self._open_gates(keep)
         self._trace.emit(Healed())
         await self._startup_over()
-        due = [task for name, task in self._tasks.items() if name not in keep]
+        due = [task for name, task in self._operations.tasks.items() if name not in keep]
         fenced = True
         try:
             await with_deadline(self._rest(due), self._world.step_limit_s)
@@ -250,10 +239,10 @@ class Driver:
     async def _cancel_open(self) -> None:
         """End all tasks and let go of them: a finished task holds what its coroutine used."""
         starting = [] if self._starting is None else [self._starting]
-        for task in [*starting, *self._tasks.values(), *self._background]:
+        for task in [*starting, *self._operations.tasks.values(), *self._background]:
             await cancel_and_wait([task])
         self._starting = None
-        self._tasks.clear()
+        self._operations.tasks.clear()
         self._background.clear()
 
     # --- steps ------------------------------------------------------------------------------
@@ -271,16 +260,16 @@ class Driver:
                 self._trace.emit(Fenced("step"))
             case "finish":
                 for name in step.finish or []:
-                    await all_done([self._task(name)])
+                    await all_done([self._operations.task(name)])
             case "open":
                 assert step.open is not None
                 self._gates.open(step.open)
             case "call" | "utility":
-                self._begin(step)
+                self._operations.begin(step)
             case "cancel" | "drop":
-                await self._leave(step)
+                await self._operations.leave(step)
             case "abort":
-                await self._abort(step.abort or [])
+                await self._operations.abort(step.abort or [])
             case _:
                 await self._play_fault(step)
 
@@ -295,99 +284,13 @@ class Driver:
         elif step.coordinator is not None:
             await self._coordinator(step.coordinator)
         elif step.load is not None:
-            await self._load(step.load)
+            await self._operations.load(step.load, self._busy)
         elif step.shutdown is not None:
             self._shut_down = True
             await self._frontend.shutdown(step.shutdown.timeout_s)
         else:
             msg = f"step verb {step.verb!r} is not playable"
             raise TargetError(msg)
-
-    def _begin(self, step: Step) -> None:
-        if step.call is not None:
-            call = step.call
-            op = Op(call.id, "call", external_id=self._frontend.external_id(call))
-            self._trace.emit(
-                CallStarted(
-                    call.id,
-                    op.external_id,
-                    call.rank,
-                    tuple(call.rank_text or ()),
-                    call.surface,
-                )
-            )
-            self._spawn(op, self._run_call(op, call))
-        elif step.utility is not None:
-            utility = step.utility
-            op = Op(utility.id, "utility", method=utility.method)
-            self._trace.emit(UtilityStarted(op.id, utility.method, utility.via))
-            self._spawn(op, self._run_utility(op, utility))
-
-    def _spawn(self, op: Op, work: Coroutine[Any, Any, None]) -> None:
-        if op.id in self.story.ops:
-            work.close()
-            msg = f"operation id {op.id!r} is used twice"
-            raise TargetError(msg)
-        self.story.ops[op.id] = op
-        loop = asyncio.get_running_loop()
-        self._tasks[op.id] = loop.create_task(work, name=f"op {op.id}")
-
-    async def _run_call(self, op: Op, step: CallStep) -> None:
-        def on_output(tokens: tuple[int, ...], finish: str | None) -> None:
-            op.tokens.extend(tokens)
-            self._trace.emit(CallOutput(op.id, tokens, finish))
-
-        try:
-            result = await self._frontend.generate(step, on_output)
-        except asyncio.CancelledError:
-            op.outcome = "cancelled"
-            self._trace.emit(CallEnded(op.id, "cancelled", None, None, ""))
-            raise
-        op.outcome, op.finish = result.outcome, result.finish
-        op.error, op.message = result.error, result.message
-        op.kv_transfer_params = result.kv_transfer_params
-        self._trace.emit(CallEnded(op.id, op.outcome, op.finish, op.error, result.message))
-
-    async def _run_utility(self, op: Op, step: UtilityStep) -> None:
-        try:
-            result = await self._frontend.utility(step)
-        except asyncio.CancelledError:
-            op.outcome = "cancelled"
-            self._trace.emit(UtilityEnded(op.id, step.method, "cancelled", "None", None, ""))
-            raise
-        op.outcome, op.value = result.outcome, result.value
-        op.error, op.message = result.error, result.message
-        self._trace.emit(
-            UtilityEnded(op.id, step.method, op.outcome, repr(op.value), op.error, result.message)
-        )
-
-    def _task(self, name: str) -> asyncio.Task[None]:
-        if name not in self._tasks:
-            msg = f"operation {name!r} was never started"
-            raise TargetError(msg)
-        return self._tasks[name]
-
-    async def _leave(self, step: Step) -> None:
-        name = step.cancel if step.cancel is not None else step.drop
-        assert name is not None
-        task = self._task(name)
-        self._trace.emit(CancelRequested(name, step.verb))
-        task.cancel()
-        await all_done([task])
-        op = self.story.ops[name]
-        if op.outcome == "pending":  # cancelled before its task ever ran
-            op.outcome = "cancelled"
-            if op.kind == "call":
-                self._trace.emit(CallEnded(name, "cancelled", None, None, ""))
-            else:
-                self._trace.emit(UtilityEnded(name, op.method, "cancelled", "None", None, ""))
-
-    async def _abort(self, names: list[str]) -> None:
-        self._trace.emit(AbortRequested(tuple(names)))
-        known = self.story.ops
-        await self._frontend.abort(
-            [known[name].external_id if name in known else name for name in names]
-        )
 
     async def _wait(self, step: WaitStep) -> None:
         loop = asyncio.get_running_loop()
@@ -408,6 +311,9 @@ class Driver:
             await enough
         finally:
             unsubscribe()
+
+    def _busy(self) -> bool:
+        return any(not task.done() for task in self._background)
 
     def _ranks(self, which: int | list[int] | str) -> list[int]:
         if which == "all":
@@ -447,32 +353,6 @@ class Driver:
             await process.publish(counts, wave, running)
         if step.publish_raw is not None:
             await process.publish_raw([bytes.fromhex(frame) for frame in step.publish_raw])
-
-    async def _load(self, step: LoadStep) -> None:
-        """Short requests from a few callers, one after the other, until all are served."""
-        self._loads += 1
-        loop = asyncio.get_running_loop()
-        callers = [
-            loop.create_task(self._caller(f"load{self._loads}-{n}", step), name=f"load {n}")
-            for n in range(step.clients)
-        ]
-        try:
-            await all_done(callers)
-        finally:
-            await cancel_and_wait([caller for caller in callers if not caller.done()])
-        for caller in callers:
-            caller.result()
-
-    async def _caller(self, prefix: str, step: LoadStep) -> None:
-        for index in itertools.count():
-            busy = step.until_quiet and any(not task.done() for task in self._background)
-            if index >= step.requests and not busy:
-                return
-            call = CallStep(id=f"{prefix}-{index}", max_tokens=1)
-            op = Op(call.id, "call", external_id=self._frontend.external_id(call))
-            self.story.ops[op.id] = op
-            self._trace.emit(CallStarted(call.id, op.external_id, None, (), call.surface))
-            await self._run_call(op, call)
 
     # --- judging ----------------------------------------------------------------------------
 

@@ -107,7 +107,9 @@ def _interruptions(stop: Callable[[], None]) -> Iterator[None]:
         timers[0].start()
         stop()
 
-    before = {signum: signal.signal(signum, interrupt) for signum in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        signum: signal.signal(signum, interrupt) for signum in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:

@@ -52,7 +52,7 @@ def sweep(parents: Iterable[Path] | None = None) -> int:
     """
     if sys.platform == "win32":
         return 0
-    looked = [Path(tempfile.gettempdir()), Path("/tmp")]  # noqa: S108 - looks, makes nothing
+    looked = [Path(tempfile.gettempdir()), Path("/tmp")]
     removed = 0
     for parent in dict.fromkeys(looked if parents is None else parents):
         with suppress(OSError):

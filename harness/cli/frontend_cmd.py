@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from harness.cli.output import STDOUT, check_writable
+from harness.cli.pool import interruptible
 from harness.targets.base import TargetError
 from harness.targets.vllm_rs import cache
 from harness.targets.vllm_rs.fetch import fetch
@@ -27,7 +29,6 @@ def frontend() -> None:
     "--json",
     "json_path",
     metavar="FILE",
-    type=click.Path(dir_okay=False, allow_dash=True),
     help="Write release, path and sha256 of each binary as JSON; - is stdout.",
 )
 def fetch_command(releases: tuple[str, ...], json_path: str | None) -> None:
@@ -37,6 +38,8 @@ def fetch_command(releases: tuple[str, ...], json_path: str | None) -> None:
     is checked and used. For each release the path and the SHA-256 are printed. The cache is the
     user's cache folder, or WAVECHECK_CACHE.
     """
+    if json_path not in (None, STDOUT):
+        check_writable(json_path, "--json")
     try:
         wanted = [known_release(release) for release in releases]
     except UnknownFrontendError as error:
@@ -44,20 +47,21 @@ def fetch_command(releases: tuple[str, ...], json_path: str | None) -> None:
     found = []
     for release in wanted:
         try:
-            path = fetch(release, lambda line: click.echo(line, err=True))
+            with interruptible():
+                path = fetch(release, lambda line: click.echo(line, err=True))
         except TargetError as error:
             click.echo(f"error: {error}", err=True)
             sys.exit(_TARGET_FAILURE)
         digest = cache.sha256_of(path)
         found.append({"release": release, "path": str(path), "sha256": digest})
-        if json_path != "-":
+        if json_path != STDOUT:
             click.echo(f"{release}  {path}  sha256:{digest}")
     if json_path is not None:
         _write(json_path, json.dumps(found, indent=2))
 
 
 def _write(path: str, text: str) -> None:
-    if path == "-":
+    if path == STDOUT:
         click.echo(text)
         return
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from harness.scenario.checks_engines import called_methods, unknown_method
 from harness.scenario.finding import Finding
@@ -147,12 +147,10 @@ def _events(scenario: Scenario) -> Iterator[Finding]:
     called = called_methods(scenario)
     for i, step in enumerate(scenario.steps):
         for path, match in _matches(("steps", i, step.verb), step):
-            yield from _event(path, match)
-            if match.method is not None:
-                yield from unknown_method((*path, "method"), match.method, called)
+            yield from _event(path, match, called)
 
 
-def _event(path: Path, match: EventMatch) -> Iterator[Finding]:
+def _event(path: Path, match: EventMatch, called: Collection[str]) -> Iterator[Finding]:
     try:
         fields = FIELDS_OF[class_of(match.event)]
     except UnknownKindError:
@@ -177,6 +175,8 @@ def _event(path: Path, match: EventMatch) -> Iterator[Finding]:
             yield Finding(
                 (*path, key), f"event '{match.event}' has no field '{key}'", one_of(fields)
             )
+    if match.method is not None and "method" in fields:
+        yield from unknown_method((*path, "method"), match.method, called)
 
 
 # --- expectations ---------------------------------------------------------------------------

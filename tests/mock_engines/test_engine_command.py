@@ -79,8 +79,11 @@ def test_wrong_use_is_one_clear_message_and_exit_code_2(arguments, text):
         ("", "a list of engines, or a mapping with engines and waves"),
         ("- {engine: 7}\n", "b.yaml:1:12"),
         ("- {engine: 7}\n", "error: engine 7 does not take part\n"),
-        ("- {engine: 0}\n- engine: [0, 2]\n", "b.yaml:2:14"),
-        ("- rules:\n  - {on: utility, method: is_sleepin}\n", "did you mean 'is_sleeping'?"),
+        ("- {engine: 0}\n- engine: [0, 2]\n", "b.yaml:2:15"),
+        (
+            "- rules:\n  - {on: utility, method: is_sleepin, do: {drop: true}}\n",
+            "did you mean 'is_sleeping'?",
+        ),
         ("engines:\n- rules:\n  - {on: add, do: {reply: 1}}\n", "'reply' is for utility"),
         ("- rules:\n  - {on: add, do: {stream: {tokens: many}}}\n", "whole number"),
         ("- rules:\n  - {on: abort, where: {ids: 1}, do: {drop: true}}\n", "has no field 'ids'"),

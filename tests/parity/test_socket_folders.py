@@ -34,7 +34,7 @@ asyncio.run(main())
 
 def short_folder() -> Path:
     """Names of sockets are bounded, so a test's own folder would not do."""
-    return Path(tempfile.mkdtemp(prefix="sweep-", dir="/tmp"))  # noqa: S108
+    return Path(tempfile.mkdtemp(prefix="sweep-", dir="/tmp"))
 
 
 @pytest.fixture

@@ -114,7 +114,9 @@ def resolve(
         return _from_path(Path(frontend), profile)
     release = known_release(frontend)
     if profile not in (None, release):
-        msg = f"--profile {profile} contradicts the frontend {release}, which speaks its own release"
+        msg = (
+            f"--profile {profile} contradicts the frontend {release}, which speaks its own release"
+        )
         raise UnknownFrontendError(msg)
     return FrontendBinary(available(release) or fetch(release, progress), release)
 

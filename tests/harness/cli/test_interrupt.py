@@ -82,8 +82,8 @@ def test_interruption_of_a_simulated_run_ends_with_130_and_no_traceback(
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "exit 130: interrupted" in out
-    assert err == ""
+    assert "interrupted" in out + err
+    assert err.strip() in {"", "interrupted"}
 
 
 class InterruptedAt:

@@ -239,6 +239,33 @@ def test_one_fault_gives_one_message(keys: dict[str, Any], expected: tuple[str, 
     assert problems(**keys) == [expected]
 
 
+ANY_METHOD = "a method of the engines, one that a step calls, or a pattern with *"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"engines": [rule("utility", {"drop": True}, method="is_sleepin")]},
+        {"engines": [rule("utility", {"drop": True}, method=["reset_*", "is_sleepin"])]},
+        {"steps": [CALL, {"wait": {"event": "utility", "method": "is_sleepin"}}]},
+        {
+            "steps": [
+                {"expect": {"count": {"event": "utility", "method": "is_sleepin", "equals": 0}}}
+            ]
+        },
+    ],
+)
+def test_method_that_nothing_can_call_is_refused_with_the_nearest(keys: dict[str, Any]) -> None:
+    title = "no engine has a utility method 'is_sleepin', and no step calls one"
+    assert problems(**keys) == [(title, ANY_METHOD, "did you mean 'is_sleeping'?")]
+
+
+@pytest.mark.parametrize("method", ["is_sleeping", "is_sleepin*", "own_method", "pause_generation"])
+def test_method_of_an_engine_or_of_a_step_or_a_pattern_is_fine(method: str) -> None:
+    steps = [{"utility": {"id": "u", "method": "own_method", "via": "raw"}}]
+    assert problems(steps=steps, engines=[rule("utility", {"drop": True}, method=method)]) == []
+
+
 def test_unknown_capability_suggests_the_nearest() -> None:
     ((title, _, help_text),) = problems(needs=["op.utilty"])
     assert (title, help_text) == ("unknown capability 'op.utilty'", "did you mean 'op.utility'?")

@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.frontend_cmd import frontend
+from harness.cli.main import cli
 from harness.targets.base import TargetError
 from harness.targets.vllm_rs import cache
 from harness.targets.vllm_rs.fetch import FrontendBinary, available, fetch, resolve
@@ -186,7 +187,7 @@ def test_a_path_whose_release_cannot_be_told_is_refused_and_asks_for_the_profile
     house, tmp_path, text
 ):
     silent = script(tmp_path / "silent", text)
-    with pytest.raises(UnknownFrontendError, match="cannot tell the release .* --profile"):
+    with pytest.raises(UnknownFrontendError, match=r"cannot tell the release .* --profile"):
         resolve(str(silent))
     assert resolve(str(silent), "0.24.0").release == "0.24.0"
 
@@ -237,7 +238,7 @@ def test_a_cache_folder_that_cannot_be_is_a_target_error_that_names_it(
 ):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("WAVECHECK_CACHE", str(tmp_path / below))
-    with pytest.raises(TargetError, match="cannot use the cache folder .*WAVECHECK_CACHE"):
+    with pytest.raises(TargetError, match=r"cannot use the cache folder .*WAVECHECK_CACHE"):
         fetch(RELEASE)
     with pytest.raises(TargetError, match="cannot use the cache folder"):
         model_folder(moe=True)
@@ -318,3 +319,20 @@ def test_the_command_s_exit_codes_tell_wrong_use_from_failure(house, monkeypatch
     failed = CliRunner().invoke(frontend, ["fetch", RELEASE])
     assert failed.exit_code == 3
     assert "no matching distribution" in failed.stderr
+
+
+@pytest.mark.parametrize("target", ["", "absent/x.json"])
+def test_a_json_file_that_cannot_be_is_refused_before_any_download(house, tmp_path, target):
+    file = str(tmp_path / target) if target else str(tmp_path)
+    done = CliRunner().invoke(cli, ["frontend", "fetch", RELEASE, "--json", file])
+    assert (done.exit_code, house.downloads()) == (2, [])
+
+
+def test_a_fetch_that_is_told_to_end_ends_as_interrupted_and_leaves_nothing(house, monkeypatch):
+    def told(*_args, **_kwargs):
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("harness.targets.vllm_rs.fetch.subprocess.run", told)
+    done = CliRunner().invoke(cli, ["frontend", "fetch", RELEASE])
+    assert done.exit_code == 130
+    assert house.left_behind() == []
