@@ -137,10 +137,15 @@ def read_failure(path: Path) -> FailureFile:
         FailureFileError: not readable, not JSON, another format, a missing, wrong or unknown field.
     """
     try:
-        if path.stat().st_size > FILE_BYTES_MAX:
+        if path.exists() and not path.is_dir() and not path.is_file():
+            msg = f"{path}: is not a regular file; replay takes the file that a failed run wrote"
+            raise FailureFileError(msg)
+        with path.open("rb") as file:
+            raw = file.read(FILE_BYTES_MAX + 1)
+        if len(raw) > FILE_BYTES_MAX:
             msg = f"{path}: larger than {FILE_BYTES_MAX >> 20} MiB; this is no failure file"
             raise FailureFileError(msg)
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(raw.decode("utf-8"))
     except OSError as error:
         msg = f"{path}: cannot be read: {error.strerror}"
         raise FailureFileError(msg) from error

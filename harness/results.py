@@ -60,6 +60,8 @@ class ScenarioResult:
         failure_file: what ``wavecheck replay`` takes, or ``None``.
         witness_lines: the witness events of the first violation as text, not part of the JSON.
         reason: why nothing was judged although nothing failed, or ``None``.
+        failure_file_error: why there is no failure file although one is due, or ``None``.
+        should_lines: for each violated ``should`` its witness as text, not part of the JSON.
     """
 
     scenario: str
@@ -81,3 +83,5 @@ class ScenarioResult:
     failure_file: str | None = None
     reason: str | None = None
     witness_lines: tuple[str, ...] = field(default=())
+    failure_file_error: str | None = None
+    should_lines: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())

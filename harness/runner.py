@@ -98,7 +98,11 @@ class Attempt:
     def event_lines(self, numbers: tuple[int, ...]) -> tuple[str, ...]:
         """Witness events as text, in order."""
         records = self.played.records
-        return tuple(render(records[n]) for n in sorted(set(numbers)) if n < len(records))
+        # A real clock starts long before the run does; a simulated one with it.
+        start_us = records[0].time_us if records and self.tape is None else 0
+        return tuple(
+            render(records[n], start_us=start_us) for n in sorted(set(numbers)) if n < len(records)
+        )
 
 
 class Again(Replayer):
@@ -229,9 +233,13 @@ class Campaign:
         verdicts: list[list[VerdictResult]] = []
         digest = hashlib.sha256()
         failed: Attempt | None = None
+        wishes: dict[str, tuple[str, ...]] = {}
         for attempt in self.attempts():
             expectations.append(attempt.expectations)
             verdicts.append(attempt.verdicts)
+            for verdict in attempt.verdicts:
+                if verdict.verdict == VIOLATED and verdict.level != "must":
+                    wishes.setdefault(verdict.invariant, attempt.event_lines(verdict.witness))
             digest.update(attempt.digest.encode())
             if attempt.violated:
                 failed = attempt
@@ -254,6 +262,7 @@ class Campaign:
             schedules=played if self._target.deterministic else 0,
             trials=0 if self._target.deterministic else played,
             digest=digest.hexdigest() if self._target.deterministic else None,
+            should_lines=tuple(wishes.items()),
         )
         return result if failed is None else self._with_failure(result, failed)
 
@@ -274,24 +283,25 @@ class Campaign:
             name, witness = broken[0].invariant, broken[0].witness
         else:
             name, witness = expectation_name(steps[0].step), steps[0].outcome.witness
-        path = write_failure(
-            FailureFile.of(
-                loaded=self._loaded,
-                options=self._options,
-                profile=self._profile.release,
-                violated=name,
-                witness=list(witness),
-                attempt_digest=failed.digest,
-                tape=None if failed.tape is None else self._labelled(failed.tape),
-                events=failed.event_lines(tuple(range(len(failed.played.records)))),
-            ),
-            self._options.out,
-        )
         shown = [n for verdict in broken for n in verdict.witness]
         shown += [n for step in steps for n in step.outcome.witness]
-        return replace(
-            result, failure_file=str(path), witness_lines=failed.event_lines(tuple(shown))
+        result = replace(result, witness_lines=failed.event_lines(tuple(shown)))
+        failure = FailureFile.of(
+            loaded=self._loaded,
+            options=self._options,
+            profile=self._profile.release,
+            violated=name,
+            witness=list(witness),
+            attempt_digest=failed.digest,
+            tape=None if failed.tape is None else self._labelled(failed.tape),
+            events=failed.event_lines(tuple(range(len(failed.played.records)))),
         )
+        try:
+            path = write_failure(failure, self._options.out)
+        except OSError as error:
+            # The violation stands, and is worth more than its file.
+            return replace(result, failure_file_error=str(error))
+        return replace(result, failure_file=str(path))
 
 
 def make_spec(scenario: Scenario, target: Target, profile: Profile, mutant: str | None) -> PlaySpec:

@@ -15,6 +15,7 @@ import asyncio
 import os
 import shutil
 import socket as os_socket
+import tempfile
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ from client.protocol.transport import (
     TransportError,
     UnknownPeerError,
 )
-from client.transports.folders import held_folder
+from client.transports.folders import PREFIX, held_folder
 
 RECONNECT_MS = 10
 """libzmq's first wait before it connects again; its default of 100 ms slows every startup."""
@@ -284,7 +285,7 @@ class ZmqTransport:
         if self._scheme == "tcp":
             return f"tcp://127.0.0.1:{self._reserve_port()}"
         if self._folder is None:
-            self._folder, self._hold = held_folder()
+            self._folder, self._hold = held_folder(_short_parent())
         path = str(self._folder / f"{self._issued}-{name.replace('/', '.')}")
         if len(path.encode()) > _IPC_PATH_MAX:
             path = str(self._folder / str(self._issued))
@@ -416,6 +417,15 @@ class ZmqTransport:
             shutil.rmtree(self._folder)
             os.close(self._hold)
             self._folder = None
+
+
+def _short_parent() -> Path | None:
+    """Where the folder goes if the system's own temporary folder has too long a path."""
+    longest = Path(tempfile.gettempdir(), f"{PREFIX}12345678", "123456")
+    short = Path("/tmp")
+    if len(str(longest).encode()) > _IPC_PATH_MAX and short.is_dir():
+        return short
+    return None
 
 
 def _ipc_listens(endpoint: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import click
 from rich.text import Text
 
@@ -9,6 +11,9 @@ from harness.cli.catalogue import CATALOGUES, Row
 from harness.cli.output import CommandError, Output, json_option
 from harness.scenario.selection import InvalidScenariosError
 from harness.verdict import ExitCode
+
+TITLE_COLUMNS_MIN = 30
+"""On a terminal with less room for titles nothing is wrapped by us."""
 
 
 @click.command(
@@ -35,17 +40,22 @@ def list_command(what: str, json_file: str | None) -> int:
         raise CommandError(found, ExitCode.USAGE) from error
     width = max((len(row["id"]) for row in rows), default=0)
     for row in rows:
-        output.say(_line(row, width))
+        output.say(_line(row, width, output.columns))
     if not rows:
         output.say(f"there are no {what}")
     output.write(rows)
     return int(ExitCode.OK)
 
 
-def _line(row: Row, width: int) -> Text:
+def _line(row: Row, width: int, columns: int | None) -> Text:
+    """One row. On a terminal of ``columns`` a long title goes on below its beginning."""
     out = Text()
     out.append(f"{row['id']:<{width}}", "bold")
-    out.append(f"  {row['title']}")
+    margin = width + 2
+    lines = [row["title"]]
+    if columns is not None and columns - margin >= TITLE_COLUMNS_MIN:
+        lines = textwrap.wrap(row["title"], columns - margin) or [""]
+    out.append("  " + ("\n" + " " * margin).join(lines))
     if "available" in row and not row["available"]:
         out.append(f"  ({row.get('reason') or 'not fetched'})", "dim")
     return out

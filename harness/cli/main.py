@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import io
 import os
 import sys
 import traceback
@@ -26,6 +29,13 @@ from harness.version import tool_version
 TRACEBACK_VARIABLE = "WAVECHECK_TRACEBACK"
 """Environment variable: set to anything, an error of ours shows where it comes from."""
 
+CLOSED_PIPE = 141
+"""Exit code of a command whose reader went away (``| head``): 128 + SIGPIPE, as of any other
+program; it says nothing of a violation."""
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Errors of a standard output that takes nothing any more; errors of files have a file name."""
+
 EPILOG = """\b
 Examples:
   wavecheck list scenarios                  what there is to play
@@ -45,6 +55,7 @@ Exit codes:
   3    the target or the harness failed
   4    nothing could be judged (replay: diverged)
   130  interrupted
+  141  whoever read the output closed it early (as with | head)
 """
 
 
@@ -64,7 +75,20 @@ class WavecheckGroup(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         name = prog_name or "wavecheck"
-        sys.exit(self._code(args, name, complete_var, windows_expand_args, extra))
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                # A message in full matters more than one sign that the terminal cannot show.
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            code = self._code(args, name, complete_var, windows_expand_args, extra)
+            _flush()
+        except BrokenPipeError:
+            # The reader of our output left. Nobody is there to tell, and no flush may fail.
+            _mute()
+            code = CLOSED_PIPE
+        except OSError as error:
+            code = _unwritable(error)
+        sys.exit(code)
 
     def _code(
         self,
@@ -74,6 +98,7 @@ class WavecheckGroup(click.Group):
         windows_expand_args: bool,
         extra: dict[str, Any],
     ) -> int:
+        stdout = sys.stdout
         try:
             result = super().main(
                 args,
@@ -95,13 +120,41 @@ class WavecheckGroup(click.Group):
         except (KeyboardInterrupt, click.Abort):
             click.echo("interrupted", err=True)
             return int(ExitCode.INTERRUPTED)
+        except SystemExit:
+            if sys.stdout is not stdout:
+                # What click does if a reader left, before it exits with 1.
+                sys.stdout = stdout
+                raise BrokenPipeError from None
+            raise
         except BrokenPipeError:
-            # The reader of our output left. Nobody is there to tell, and no flush may fail.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return int(ExitCode.HARNESS)
-        except Exception as error:  # noqa: BLE001 - the outermost place
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.filename is None and error.errno in NO_ROOM:
+                raise
             return _fault(error)
         return result if isinstance(result, int) else int(ExitCode.OK)
+
+
+def _flush() -> None:
+    # There is none if the process was started with a closed standard output.
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _mute() -> None:
+    """Let what still waits to be written go nowhere: Python itself flushes at its end."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(io.UnsupportedOperation):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _unwritable(error: OSError) -> int:
+    """Standard output takes nothing, e.g. since its disk is full."""
+    title = f"cannot write to standard output: {error.strerror or error}"
+    with contextlib.suppress(OSError):
+        CommandError([Diagnostic("error", title)], ExitCode.HARNESS).show()
+    _mute()
+    return int(ExitCode.HARNESS)
 
 
 def _fault(error: Exception) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 from rich.console import Console
@@ -19,6 +20,20 @@ from harness.verdict import ExitCode
 
 STDOUT = "-"
 """File name that means standard output."""
+
+
+class _Console(Console):
+    """A console that leaves it to the command what a reader that went away means."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def console(*, stderr: bool = False, file: Any = None) -> Console:
+    """A console without colour, bold or dim text where ``NO_COLOR`` is set."""
+    plain = bool(os.environ.get("NO_COLOR"))
+    return _Console(stderr=stderr, file=file, color_system=None if plain else "auto")
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -38,10 +53,10 @@ class CommandError(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Print the messages."""
-        console = Console(file=file) if file is not None else Console(stderr=True)
+        shown = console(stderr=file is None, file=file)
         for i, diagnostic in enumerate(self.diagnostics):
-            console.print(Text("\n") if i else Text(), end="")
-            console.print(render(diagnostic), soft_wrap=True)
+            shown.print(Text("\n") if i else Text(), end="")
+            shown.print(render(diagnostic), soft_wrap=True)
 
 
 def usage_error(title: str, *, expected: str = "", help_text: str = "") -> CommandError:
@@ -85,6 +100,9 @@ def check_writable(value: str, option: str) -> str:
         CommandError: it is a folder, or its folder does not exist or is read-only.
     """
     path = Path(value)
+    if not value:
+        msg = f"{option}: the name of the file is empty"
+        raise usage_error(msg, expected="the name of a file")
     if path.is_dir():
         msg = f"{option}: {value} is a folder"
         raise usage_error(msg, expected="the name of a file")
@@ -97,12 +115,32 @@ def check_writable(value: str, option: str) -> str:
     return value
 
 
+def check_folder(value: Path, option: str) -> None:
+    """Refuse a folder in which nothing can be written; it need not exist yet.
+
+    Raises:
+        CommandError: it, or what it is to be made in, is no folder or is read-only.
+    """
+    existing = next(path for path in (value, *value.absolute().parents) if os.path.lexists(path))
+    if not existing.is_dir():
+        msg = f"{option}: {existing} is not a folder"
+        raise usage_error(msg, expected="a folder, which is made if it is not there")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        msg = f"{option}: nothing can be written in {existing}"
+        raise usage_error(msg, expected="a folder that can be written")
+
+
 class Output:
     """Text and JSON of one command. Text moves to standard error when JSON goes to stdout."""
 
     def __init__(self, json_file: str | None) -> None:
         self._json_file = json_file
-        self.text = Console(stderr=json_file == STDOUT)
+        self.text = console(stderr=json_file == STDOUT)
+
+    @property
+    def columns(self) -> int | None:
+        """Width of the terminal that text goes to; ``None``: it goes elsewhere."""
+        return self.text.width if self.text.is_terminal else None
 
     def say(self, line: str | Text) -> None:
         """Print one line (or more) of text, never wrapped or marked up."""
@@ -121,18 +159,27 @@ class Output:
         """
         if self._json_file is None:
             return
-        text = to_text(document)
         if self._json_file == STDOUT:
+            unicode = _is_utf8(sys.stdout)
+            text = to_text(document, ascii_only=not unicode)
             # Names of files may hold bytes that are no UTF-8.
             sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8"))
             sys.stdout.flush()
             return
+        text = to_text(document)
         path = Path(self._json_file)
         try:
             path.write_text(text, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             title = f"cannot write {path}: {error.strerror or error}"
             raise CommandError([Diagnostic("error", title)], ExitCode.HARNESS) from error
+
+
+def _is_utf8(stream: TextIO) -> bool:
+    try:
+        return codecs.lookup(stream.encoding).name == "utf-8"
+    except (LookupError, TypeError):
+        return False
 
 
 class Progress:

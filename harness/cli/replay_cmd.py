@@ -13,6 +13,7 @@ from harness.failure import FailureFileError
 from harness.replay import ReplayKind, ReplayOutcome, replay
 from harness.reports.diagnostic import Diagnostic
 from harness.reports.json_report import SCHEMA
+from harness.runner import expectation_name
 from harness.scenario.problems import ScenarioFileError
 from harness.verdict import VIOLATED, ExitCode
 from harness.version import tool_version
@@ -101,7 +102,10 @@ def _message(outcome: ReplayOutcome, file: Path) -> Diagnostic:
     verdict = next(
         (v for v in verdicts if v.invariant == failure.violated and v.verdict == VIOLATED), None
     )
-    step = next((e for e in steps if e.status == VIOLATED), None)
+    step = next(
+        (e for e in steps if e.status == VIOLATED and expectation_name(e.step) == failure.violated),
+        None,
+    )
     doc = invariant_doc(failure.violated) if verdict is not None else {}
     shown = verdict if verdict is not None else step
     return Diagnostic(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from harness.cli.output import (
     CommandError,
     Output,
     Progress,
+    check_folder,
     check_writable,
     json_option,
     unknown_word,
@@ -37,11 +40,16 @@ from harness.targets.registry import KINDS, is_black_box, open_target
 from harness.verdict import ERROR, ExitCode, counts, exit_code
 from harness.version import tool_version
 
+BLACK_BOX = "vllm-rs"
+"""The kind of target that is not the reference client."""
 ALL = "all"
 """``--profile all``: each release to which a scenario applies."""
 TIMEOUT_S = 300
 """Default time limit of one scenario, in seconds: a safety net far above what any needs. Each
 schedule adds one second."""
+
+TIMEOUT_MAX_S = 1_000_000
+"""Largest time limit, in seconds: more than a week."""
 
 EPILOG = """\b
 Examples:
@@ -53,6 +61,16 @@ Examples:
   wavecheck run --mutant ID                    see what a known bug looks like
   wavecheck run --target vllm-rs --frontend 0.28.0 --json result.json
 """
+
+
+def _a_number(
+    _context: click.Context, parameter: click.Parameter, value: float | None
+) -> float | None:
+    """Refuse ``nan``, which is in every range since it is neither too small nor too large."""
+    if value is not None and math.isnan(value):
+        msg = "nan is not a number of seconds"
+        raise click.BadParameter(msg, param=parameter)
+    return value
 
 
 @click.command("run", epilog=EPILOG)
@@ -109,7 +127,8 @@ Examples:
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=click.FloatRange(0, TIMEOUT_MAX_S, min_open=True),
+    callback=_a_number,
     metavar="S",
     help="Safety net: seconds after which one scenario is stopped and counts as an error. "
     f"Default: {TIMEOUT_S}, and 1 more for each schedule.",
@@ -142,6 +161,10 @@ def run_command(names: tuple[str, ...], **flags: Any) -> int:
     """
     with interruptible():
         return int(_Run(names, **flags).go())
+
+
+def _same_file(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,6 +244,19 @@ class _Run:
                 msg = "--junit takes the name of a file, not standard output"
                 raise usage_error(msg)
             check_writable(flags.junit_file, "--junit")
+            if flags.json_file not in {None, STDOUT} and _same_file(
+                flags.junit_file, str(flags.json_file)
+            ):
+                msg = "--json and --junit name the same file"
+                raise usage_error(msg, expected="one file for each report")
+        if flags.out is not None:
+            check_folder(flags.out, "--out")
+        if flags.mutant is not None and flags.target == BLACK_BOX:
+            msg = f"--mutant does not go with --target {flags.target}"
+            raise usage_error(
+                msg,
+                help_text="a mutant is a variant of the reference client: use sim or zmq",
+            )
 
     def _select(self) -> list[LoadedScenario]:
         try:
@@ -230,6 +266,9 @@ class _Run:
         except selection.InvalidScenariosError as error:
             found = [diagnostic for one in error.errors for diagnostic in one.diagnostics()]
             raise CommandError(found, ExitCode.USAGE) from error
+        for name in selection.shadowed(self._names):
+            note = f"note: '{name}' is the built-in one; write ./{name} for the path here"
+            click.echo(note, err=True)
         if self._flags.word is None:
             return loaded
         matching = selection.matching(loaded, self._flags.word)
@@ -266,12 +305,6 @@ class _Run:
                     help_text="the reference client speaks every release: use --profile, or "
                     "--target vllm-rs",
                 )
-        elif flags.mutant is not None:
-            msg = f"--mutant does not go with --target {flags.target}"
-            raise usage_error(
-                msg,
-                help_text="a mutant is a variant of the reference client: use sim or zmq",
-            )
         elif flags.profile == ALL:
             msg = f"--profile all does not go with --target {flags.target}"
             raise usage_error(
@@ -342,10 +375,14 @@ class _Run:
             invariant_doc,
             allow_known=allow_known,
             strict=self._flags.strict,
-            preferred=[*self._killers, *self._named.get(result.scenario, ())],
+            preferred=self._preferred(result),
         )
         for diagnostic in messages:
             self._output.show(diagnostic)
+
+    def _preferred(self, result: ScenarioResult) -> list[str]:
+        """What the run is about: the message is about one of these first."""
+        return [*self._killers, *self._named.get(result.scenario, ())]
 
     # --- after ------------------------------------------------------------------------------
 
@@ -357,7 +394,9 @@ class _Run:
             strict=flags.strict,
             interrupted=batch.interrupted,
         )
-        self._output.say(summary_line(results, code))
+        self._output.say(
+            summary_line(results, code, allow_known=flags.allow_known, strict=flags.strict)
+        )
         self._output.write(run_document(info, results, code))
         if flags.junit_file is not None:
             report = junit(
@@ -366,6 +405,7 @@ class _Run:
                 target=info.kind,
                 allow_known=flags.allow_known,
                 strict=flags.strict,
+                preferred=self._preferred,
             )
             try:
                 write_junit(report, Path(flags.junit_file))

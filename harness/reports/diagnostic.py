@@ -15,6 +15,9 @@ EXCERPT_WIDTH_MAX = 100
 VALUE_LENGTH_MAX = 400
 """Characters of one ``expected`` or ``seen`` that are shown."""
 
+_LABEL_WIDTH = 13
+"""Columns before the value of a labelled line."""
+
 LEVEL_STYLES = {
     "error": "bold red",
     "violated": "bold red",
@@ -40,7 +43,7 @@ class Diagnostic:
 
     Attributes:
         level: ``error``, ``violated``, ``blind``, ``known``, ``not judged`` or ``note``.
-        title: one line that stands alone.
+        title: one line that stands alone; further lines are shown below it.
         code: id of the invariant or of the kind of problem; shown in brackets.
         where: ``file:line:column`` of a file, or scenario and settings of a run.
         facts: further labelled lines, shown before ``expected``.
@@ -96,7 +99,10 @@ def render(diagnostic: Diagnostic) -> Text:
     out = Text()
     code = f"[{diagnostic.code}]" if diagnostic.code else ""
     out.append(f"{diagnostic.level}{code}", LEVEL_STYLES.get(diagnostic.level, "bold"))
-    out.append(f": {printable(diagnostic.title)}", "bold")
+    title, *more = diagnostic.title.splitlines() or [""]
+    out.append(f": {printable(title)}", "bold")
+    for line in more:
+        out.append(f"\n    {printable(line)}")
     if diagnostic.where:
         out.append(f"\n  --> {printable(diagnostic.where)}")
     if diagnostic.excerpt is not None:
@@ -125,7 +131,9 @@ def _listed(out: Text, label: str, lines: tuple[str, ...]) -> None:
 def _labelled(out: Text, label: str, value: str, style: str = "") -> None:
     if value:
         out.append(f"\n  {label + ':':<10} ")
-        out.append(printable(shorten(value)), style)
+        # Lines of a value stay below each other; none can pass for a label of ours.
+        lines = [printable(line) for line in shorten(value).splitlines()]
+        out.append(("\n" + " " * _LABEL_WIDTH).join(lines), style)
 
 
 def plain(diagnostic: Diagnostic) -> str:

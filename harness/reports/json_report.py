@@ -38,11 +38,11 @@ def run_document(
 def result_object(result: ScenarioResult) -> dict[str, Any]:
     """One result; what is only for text output is left out."""
     found = asdict(result)
-    del found["witness_lines"]
+    del found["witness_lines"], found["should_lines"], found["failure_file_error"]
     found["duration_s"] = round(result.duration_s, 6)
     return found
 
 
-def to_text(document: Any) -> str:
-    """JSON text with a final newline, readable in a diff."""
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+def to_text(document: Any, *, ascii_only: bool = False) -> str:
+    """JSON text with a final newline, readable in a diff; other signs escaped if ``ascii_only``."""
+    return json.dumps(document, indent=2, ensure_ascii=ascii_only, allow_nan=False) + "\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
@@ -24,11 +24,13 @@ def junit(
     target: str,
     allow_known: bool = False,
     strict: bool = False,
+    preferred: Callable[[ScenarioResult], Sequence[str]] = lambda _result: (),
 ) -> JUnitXml:
     """One test suite: held passes, violated fails, error is an error, not judged is skipped.
 
     With ``allow_known`` a violation that ``known`` predicts is skipped, and a predicted one that
     is missing fails, as in the exit code; ``strict`` makes a violated ``should`` fail.
+    ``preferred`` gives what a result is about first, as in ``text.diagnostics``.
     """
     suite = TestSuite(f"wavecheck {target}")
     for result in results:
@@ -38,7 +40,9 @@ def junit(
             ".".join(part for part in ("wavecheck", target, chapter.replace("/", ".")) if part),
             result.duration_s,
         )
-        messages = diagnostics(result, doc, allow_known=allow_known, strict=strict)
+        messages = diagnostics(
+            result, doc, allow_known=allow_known, strict=strict, preferred=preferred(result)
+        )
         text = _clean("\n\n".join(plain(message) for message in messages))
         title = _clean(messages[0].title if messages else result.status)
         if result.status == ERROR:
@@ -48,6 +52,8 @@ def junit(
         elif counts(result, allow_known=allow_known, strict=strict):
             found = assess(result)
             names = [*found.unknown, *found.blind, *found.should, *found.known]
+            # The same rule as in the message: what the run is about comes before what follows.
+            names = [message.code for message in messages if message.code] or names
             outcome = Failure(title, names[0] if names else result.status)
         elif label(result, allow_known=allow_known) == "known":
             outcome = Skipped(f"known fault: {', '.join(assess(result).known)}", "known")

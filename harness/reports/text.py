@@ -145,16 +145,22 @@ def _violations(
 
 
 def _where(result: ScenarioResult) -> str:
-    mutant = f", mutant {result.mutant}" if result.mutant is not None else ""
-    return f"{result.scenario} (profile {result.profile}{mutant})"
+    mutant = f"mutant {result.mutant}" if result.mutant is not None else ""
+    profile = f"profile {result.profile}" if result.profile else ""
+    what = ", ".join(part for part in (profile, mutant) if part)
+    return f"{result.scenario} ({what})" if what else result.scenario
 
 
 def _replay(result: ScenarioResult) -> str:
+    if result.failure_file_error:
+        return f"no failure file to replay: {result.failure_file_error}; see --out"
     return f"wavecheck replay {result.failure_file}" if result.failure_file else ""
 
 
 def _evidence(result: ScenarioResult, verdict: VerdictResult) -> tuple[str, ...]:
     """The lines of the events that a verdict names, or their numbers where they are not there."""
+    if (own := dict(result.should_lines).get(verdict.invariant)) is not None:
+        return _cut(own)
     numbers = [f"#{seq}" for seq in verdict.witness]
     lines = tuple(line for line in result.witness_lines if line.partition(" ")[0] in numbers)
     return _cut(lines or tuple(numbers))
@@ -224,7 +230,13 @@ def _blind(result: ScenarioResult, name: str) -> Diagnostic:
     )
 
 
-def summary_line(results: Sequence[ScenarioResult], code: ExitCode) -> Text:
+def summary_line(
+    results: Sequence[ScenarioResult],
+    code: ExitCode,
+    *,
+    allow_known: bool = False,
+    strict: bool = False,
+) -> Text:
     """Counts of scenarios by status, and what the exit code says."""
     summary = summarise(results, code)
     parts = [
@@ -240,5 +252,25 @@ def summary_line(results: Sequence[ScenarioResult], code: ExitCode) -> Text:
         out.append(f"{count} {word}", _STYLES[status] if count else "")
         if word == "violated" and summary.known:
             out.append(f" ({summary.known} known)")
-    out.append(f"; exit {summary.exit}: {_MEANING[code]}")
+    meaning = _MEANING[code]
+    if code is ExitCode.VIOLATION:
+        meaning = _what_counts(results, allow_known=allow_known, strict=strict)
+    out.append(f"; exit {summary.exit}: {meaning}")
     return out
+
+
+def _what_counts(results: Sequence[ScenarioResult], *, allow_known: bool, strict: bool) -> str:
+    """What makes a run end with exit code 1, where it is more than a violated scenario."""
+    found = [assess(result) for result in results]
+    violated = any(
+        result.status == VIOLATED and (one.unknown or not allow_known)
+        for result, one in zip(results, found, strict=True)
+    )
+    parts = ["violated"] if violated else []
+    if allow_known and (blind := sum(len(one.blind) for one in found)):
+        parts.append(f"{blind} known violation{'s' if blind > 1 else ''} not seen (--allow-known)")
+    if strict and (should := sum(len(one.should) for one in found)):
+        parts.append(f"{should} should-rule{'s' if should > 1 else ''} violated (--strict)")
+    if strict and (open_ := sum(result.status == NOT_JUDGED for result in results)):
+        parts.append(f"{open_} not judged (--strict)")
+    return ", ".join(parts) or _MEANING[ExitCode.VIOLATION]

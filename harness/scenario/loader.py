@@ -7,6 +7,7 @@ Four stages, and the first that fails speaks alone: read (size, encoding), parse
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -85,12 +86,14 @@ def read_text(path: Path) -> str:
         ScenarioFileError: it cannot be read, is too large, no UTF-8, or empty.
     """
     try:
-        if not path.is_file():
-            kind = "a folder" if path.is_dir() else "not a regular file"
-            problem = Problem("no such file") if not path.exists() else Problem(f"this is {kind}")
-            raise ScenarioFileError(path, "", [problem])
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+            raise ScenarioFileError(path, "", [Problem(f"this is {kind}")])
         with path.open("rb") as file:
             raw = file.read(FILE_BYTES_MAX + 1)
+    except FileNotFoundError as error:
+        raise ScenarioFileError(path, "", [Problem("no such file")]) from error
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise ScenarioFileError(path, "", [Problem(f"cannot read the file: {reason}")]) from error

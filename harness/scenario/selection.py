@@ -64,8 +64,9 @@ def builtin() -> list[Found]:
 def select(names: Sequence[str]) -> list[Found]:
     """Resolve paths and ids; all built-in scenarios where nothing is named.
 
-    A name that exists as a file or folder is a path; else it is the id of a built-in scenario,
-    or a chapter (the first parts of an id).
+    The id of a built-in scenario, or a chapter (the first parts of an id), comes first; then what
+    exists as a file or folder. So ``./waves`` is a folder, ``waves`` the chapter (see
+    ``shadowed``).
 
     Raises:
         SelectionError: a name is neither, a folder holds no scenario, or two files have one id.
@@ -82,7 +83,24 @@ def select(names: Sequence[str]) -> list[Found]:
     return _unique(chosen)
 
 
+def shadowed(names: Sequence[str]) -> list[str]:
+    """Those names that are built-in, although a file or folder here, elsewhere, has them too."""
+    return [name for name in names if _built_in(name) and _elsewhere(Path(name))]
+
+
+def _built_in(name: str) -> list[Found]:
+    """What the id or chapter ``name`` selects; the suffix of a file makes it a path."""
+    wanted = name.rstrip("/")
+    return [f for f in builtin() if f.id == wanted or f.id.startswith(f"{wanted}/")]
+
+
+def _elsewhere(path: Path) -> bool:
+    return path.exists() and not path.resolve().is_relative_to(builtin_dir().resolve())
+
+
 def _resolve(name: str) -> list[Found]:
+    if found := _built_in(name):
+        return found
     path = Path(name)
     if path.is_dir():
         found = [Found(scenario_id(p, None if _inside(p) else path), p) for p in find_files(path)]

@@ -33,9 +33,12 @@ _SENT: dict[type, str] = {
 _COORDINATOR = (client.FirstRequestHandled, client.WaveNoticeHandled, client.CoordinatorPublished)
 
 
-def render(record: Record) -> str:
-    """Render one record, e.g. ``#118  t=0.412s  engine 1 <- START_DP_WAVE wave=4 exclude=1``."""
-    seconds = record.time_us / 1_000_000
+def render(record: Record, *, start_us: int = 0) -> str:
+    """Render one record, e.g. ``#118  t=0.412s  engine 1 <- START_DP_WAVE wave=4 exclude=1``.
+
+    ``start_us``: when the run started on the clock of its records, microseconds.
+    """
+    seconds = (record.time_us - start_us) / 1_000_000
     return f"#{record.seq}  t={seconds:.3f}s  {describe(record.event)}"
 
 

@@ -24,6 +24,15 @@ def as_list(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
+TIMES_MAX = 10_000
+"""How often one action may repeat what it sends."""
+TOKENS_MAX = 100_000
+FLOOD_MAX = 1_000_000
+DELAY_MS_MAX = 3_600_000
+"""An hour."""
+JOIN_TIMES_MAX = 1_000
+"""How often one message of the startup may be sent."""
+
 FinishName = Literal["stop", "length", "abort", "error", "repetition"]
 
 
@@ -34,7 +43,7 @@ class Stream(Strict):
     that many tokens left.
     """
 
-    tokens: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0, le=TOKENS_MAX)
     chunk: int = Field(default=1, ge=1)
     finish: FinishName | None = "length"
     stop_reason: int | str | None = None
@@ -55,7 +64,7 @@ class Output(Strict):
     stop_reason: int | str | None = None
     kv_transfer_params: dict[str, Any] | None = None
     engine_index: int | None = None
-    times: int = Field(default=1, ge=1)
+    times: int = Field(default=1, ge=1, le=TIMES_MAX)
 
 
 class ReplyWith(Strict):
@@ -69,7 +78,7 @@ class ReplyWith(Strict):
     call_id: int | None = None
     add_to_call_id: int = 0
     engine_index: int | None = None
-    times: int = Field(default=1, ge=1)
+    times: int = Field(default=1, ge=1, le=TIMES_MAX)
 
 
 class Stats(Strict):
@@ -106,8 +115,8 @@ class Flood(Strict):
     """
 
     start: int = 0
-    count: int = Field(default=40, ge=1)
-    count_real: int | None = None
+    count: int = Field(default=40, ge=1, le=FLOOD_MAX)
+    count_real: int | None = Field(default=None, ge=1, le=FLOOD_MAX)
     start_wave_every: int = Field(default=10, ge=1)
     stale_probes: bool = False
 
@@ -124,7 +133,7 @@ class Action(Strict):
     stall: str | None = Field(
         default=None, description="the whole engine stops reading and sending until the gate opens"
     )
-    delay_ms: int | None = Field(default=None, ge=0)
+    delay_ms: int | None = Field(default=None, ge=0, le=DELAY_MS_MAX)
     drop: Literal[True] | None = None
     stream: Stream | None = None
     output: Output | None = None
@@ -181,9 +190,9 @@ class Join(Strict):
 
     gate: str | None = None
     never: Literal[True] | None = None
-    hello_times: int = Field(default=1, ge=0)
-    register_times: int = Field(default=1, ge=0)
-    subscribe_times: int = Field(default=1, ge=0)
+    hello_times: int = Field(default=1, ge=0, le=JOIN_TIMES_MAX)
+    register_times: int = Field(default=1, ge=0, le=JOIN_TIMES_MAX)
+    subscribe_times: int = Field(default=1, ge=0, le=JOIN_TIMES_MAX)
     skip: list[Literal["hello", "subscribe", "register", "ready"]] = Field(default_factory=list)
     ready_before_gate: bool = False
     identity: str | None = None

@@ -311,3 +311,20 @@ def test_any_damage_to_the_bytes_is_read_or_refused(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "fuzz-bytes.json"
     path.write_bytes(raw)
     read_or_refuse(path)
+
+
+# --- what is no file ------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_pipe_is_refused_instead_of_waited_for(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(FailureFileError, match=": is not a regular file; replay takes"):
+        read_failure(path)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs /dev/zero")
+def test_endless_device_is_refused_unread():
+    with pytest.raises(FailureFileError, match=r"^/dev/zero: is not a regular file"):
+        read_failure(Path("/dev/zero"))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.replay_cmd import _message
 from harness.failure import FailureFileError, read_failure
 from harness.replay import TRIALS_REAL, ReplayKind, replay
 from harness.runner import RunOptions, run_scenario
@@ -334,3 +335,20 @@ def test_failure_over_real_sockets_is_gone_after_some_trials(tmp_path, monkeypat
     outcome = replay(path)
     assert (outcome.kind, len(tries)) == (ReplayKind.GONE, TRIALS_REAL)
     assert outcome.text == "routing.explicit-rank is no longer violated"
+
+
+def test_message_of_a_replay_is_about_the_recorded_step(tmp_path):
+    story = (
+        "steps:\n  - call: {id: a}\n  - finish: a\n  - expect: {op: a, outcome: failed}\n"
+        "  - expect: {op: a, outcome: cancelled}\n"
+    )
+    path, _ = failed(tmp_path, story)
+    first = read_failure(path).violated
+    messages = [
+        _message(replay(edit(path, violated=f"expectation at step {n}")), path) for n in (2, 3)
+    ]
+    assert first == "expectation at step 2"
+    assert [("failed" in m.expected, "cancelled" in m.expected) for m in messages] == [
+        (True, False),
+        (False, True),
+    ]

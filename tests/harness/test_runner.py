@@ -513,3 +513,35 @@ def test_unknown_mutant_is_refused_before_anything_runs():
 
 def test_accepted_miss_is_1_in_1000():
     assert math.isclose(MISS_ACCEPTED, 1 / 1000)
+
+
+# --- what goes wrong beside the run ---------------------------------------------------------
+
+
+def test_violation_stands_although_its_file_cannot_be_written(on, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = on(Fixed(), FAILS, out=tmp_path / "file" / "sub")
+    assert (result.status, result.failure_file) == ("violated", None)
+    assert "Not a directory" in (result.failure_file_error or "")
+    assert result.expectations[-1].status == "violated"
+
+
+def test_violated_should_keeps_its_events_as_text(on, tmp_path):
+    story = (
+        "engines:\n  - {engine: 0, rules: [{on: utility, method: add_lora, do: {fail: boom}}]}\n"
+        "steps:\n  - utility: {id: u, via: raw, method: add_lora, "
+        "args: [[sql, 1, /x, null, false, false]], result: bool}\n"
+        "  - finish: u\n  - expect: {op: u, outcome: failed}\n"
+    )
+    result = on(Fixed(), story, out=tmp_path)
+    assert result.status == "held"
+    lines = dict(result.should_lines)["engine.utility-effects-settled"]
+    assert len(lines) == 2
+    assert all(line.startswith("#") and "t=0" in line for line in lines)
+
+
+def test_times_of_a_real_clock_count_from_the_start_of_the_run():
+    played = perform(HOLDS)
+    late = [dataclasses.replace(r, time_us=r.time_us + 6_000_000_000) for r in played.records]
+    attempt = Attempt(dataclasses.replace(played, records=late), None, "")
+    assert attempt.event_lines((0,))[0].startswith("#0  t=0.000s  ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket as os_socket
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,17 @@ def test_error_of_libzmq_while_receiving_is_raised_by_recv():
             await waiting
 
     play(story)
+
+
+def test_long_path_of_temporary_files_falls_back_to_a_short_one(tmp_path, monkeypatch):
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    transport = ZmqTransport()
+    try:
+        path = transport.endpoint("input").removeprefix("ipc://")
+        assert len(path.encode()) <= 100
+        assert list(deep.iterdir()) == []
+    finally:
+        transport.close()
+    assert not Path(path).parent.exists()

@@ -325,3 +325,69 @@ def test_target_that_cannot_be_had_ends_with_its_own_code(
     assert result.stderr == f"error: {error}\n"
     if code == 3:
         assert json.loads(result.stdout)["summary"]["exit"] == 3
+
+
+# --- flags that cannot be ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e300", "0", "-1"])
+def test_time_limit_must_be_a_number_of_seconds(
+    invoke: Invoke, runner: FakeRunner, seconds: str
+) -> None:
+    result = invoke("run", "--timeout", seconds)
+    assert result.exit_code == 2
+    assert "Invalid value for '--timeout'" in result.stderr
+    assert runner.calls == []
+
+
+@pytest.mark.parametrize("below", ["", "sub"])
+def test_out_that_is_no_folder_is_refused_before_anything_runs(
+    invoke: Invoke, runner: FakeRunner, tmp_path: Path, below: str
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    result = invoke("run", "--out", file / below if below else file)
+    assert result.exit_code == 2
+    assert "--out" in result.stderr
+    assert runner.calls == []
+
+
+def test_out_need_not_exist_yet(invoke: Invoke, runner: FakeRunner, tmp_path: Path) -> None:
+    assert invoke("run", "waves", "--out", tmp_path / "a" / "b").exit_code == 0
+    assert not (tmp_path / "a").exists()
+
+
+def test_two_reports_in_one_file_are_refused(
+    invoke: Invoke, runner: FakeRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = invoke("run", "--json", "r", "--junit", tmp_path / "r")
+    assert result.exit_code == 2
+    assert "error: --json and --junit name the same file" in result.stderr
+    assert runner.calls == []
+
+
+def test_report_without_a_name_is_refused(invoke: Invoke, runner: FakeRunner) -> None:
+    result = invoke("run", "--json", "")
+    assert result.exit_code == 2
+    assert "--json: the name of the file is empty" in result.stderr
+
+
+def test_mutant_of_a_real_frontend_is_refused_before_anything_is_fetched(
+    invoke: Invoke, runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[object] = []
+    monkeypatch.setattr(run_cmd, "open_target", lambda *words: opened.append(words))
+    result = invoke("run", "--target", "vllm-rs", "--mutant", "rank-truncated")
+    assert (result.exit_code, opened) == (2, [])
+    assert "--mutant does not go with --target vllm-rs" in result.stderr
+
+
+def test_chapter_that_a_folder_here_is_called_too_is_told(
+    invoke: Invoke, runner: FakeRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "waves").mkdir()
+    monkeypatch.chdir(tmp_path)
+    result = invoke("run", "waves")
+    assert result.stderr == ("note: 'waves' is the built-in one; write ./waves for the path here\n")
+    assert all(name.startswith("waves/") for name in names(runner))

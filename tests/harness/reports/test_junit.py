@@ -85,3 +85,16 @@ def test_characters_that_xml_cannot_hold_are_replaced(
     broken = replace(held, status="error", error="a\x00\x1b\ud800<b>")
     ((_, outcome, message),) = outcomes([broken], doc, tmp_path)
     assert (outcome, message) == ("error", "a\ufffd\ufffd\ufffd<b>")
+
+
+def test_report_names_the_same_invariant_as_the_console(
+    violated: ScenarioResult,
+) -> None:
+    first = replace(violated.verdicts[0], invariant="a.first", message="follows")
+    both = replace(violated, verdicts=(first, *violated.verdicts))
+    report = junit([both], lambda _: {}, target="sim", preferred=lambda _: ["wave.never-rewinds"])
+    (failure,) = next(iter(next(iter(report)))).result
+    assert (failure.type, failure.message) == (
+        "wave.never-rewinds",
+        "the coordinator went from wave 5 back to 4",
+    )

@@ -194,3 +194,51 @@ def test_violated_should_is_a_remark_unless_strict(
     assert result_line(result).plain.endswith(
         "\n           wave.never-rewinds (should) is violated; --strict counts it"
     )
+
+
+def test_strict_summary_says_what_counted(held: ScenarioResult, violated: ScenarioResult) -> None:
+    should = replace(held, verdicts=(replace(violated.verdicts[0], level="should"),))
+    unjudged = replace(held, status="not_judged", expectations=(), verdicts=())
+
+    def meaning(*results: ScenarioResult, **flags: bool) -> str:
+        line = summary_line(results, ExitCode.VIOLATION, **flags).plain
+        return line.partition("exit 1: ")[2]
+
+    assert meaning(should, strict=True) == "1 should-rule violated (--strict)"
+    assert meaning(should, should, unjudged, strict=True) == (
+        "2 should-rules violated (--strict), 1 not judged (--strict)"
+    )
+    assert meaning(violated, should, strict=True) == ("violated, 1 should-rule violated (--strict)")
+    blind = replace(held, known=("wave.never-rewinds",))
+    assert meaning(blind, allow_known=True) == "1 known violation not seen (--allow-known)"
+    assert meaning(violated, should) == "violated"
+
+
+def test_violated_should_shows_its_own_events(
+    held: ScenarioResult, violated: ScenarioResult, doc: InvariantDoc
+) -> None:
+    should = replace(violated.verdicts[0], level="should")
+    lines = (("wave.never-rewinds", ("#97  t=0.4s  a", "#118  t=0.5s  b")),)
+    result = replace(held, verdicts=(should,), should_lines=lines)
+    (message,) = diagnostics(result, doc, strict=True)
+    assert message.evidence == ("#97  t=0.4s  a", "#118  t=0.5s  b")
+
+
+def test_violation_without_a_file_says_why(violated: ScenarioResult, doc: InvariantDoc) -> None:
+    lost = replace(violated, failure_file=None, failure_file_error="disk full")
+    (message,) = diagnostics(lost, doc)
+    assert message.help == "no failure file to replay: disk full; see --out"
+
+
+def test_error_without_a_profile_has_no_empty_brackets(
+    held: ScenarioResult, doc: InvariantDoc
+) -> None:
+    (message,) = diagnostics(replace(held, status="error", error="x", profile=""), doc)
+    assert message.where == "waves/stale"
+
+
+def test_lines_of_a_message_stay_below_each_other_and_cannot_pass_for_ours() -> None:
+    message = Diagnostic("error", "it differs:\n  here", expected="a\n  --> b\x07")
+    assert plain(message) == (
+        "error: it differs:\n      here\n  expected:  a\n               --> b\\x07"
+    )

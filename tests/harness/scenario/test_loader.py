@@ -298,3 +298,11 @@ def test_id_is_the_path_below_a_folder_called_scenarios() -> None:
     assert scenario_id(Path("/x/other/a.yaml")) == "a"
     assert scenario_id(Path("/x/other/b/a.yaml"), Path("/x/other")) == "b/a"
     assert scenario_id(builtin_dir() / "waves" / "a.yaml") == "waves/a"
+
+
+def test_symlink_loop_is_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.symlink_to(path)
+    with pytest.raises(ScenarioFileError) as caught:
+        load(path)
+    assert caught.value.problems[0].title.startswith("cannot read the file: Too many levels of")

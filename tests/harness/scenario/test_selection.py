@@ -159,3 +159,15 @@ def test_releases_of_a_scenario_are_those_of_its_specifier() -> None:
     scenario = Scenario.model_validate({**data, "profiles": ">=0.24,<0.26"})
     assert releases_of(scenario, ("0.23.0", "0.24.0", "0.25.1", "0.26.0")) == ["0.24.0", "0.25.1"]
     assert releases_of(Scenario.model_validate(data), ("0.22.0",)) == ["0.22.0"]
+
+
+def test_chapter_comes_before_a_folder_of_the_same_name_which_is_told(
+    built_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "waves" / "own.yaml")
+    monkeypatch.chdir(tmp_path)
+    assert ids("waves") == ["waves/current", "waves/stale"]
+    assert ids("./waves") == ["own"]
+    assert selection.shadowed(["waves", "./waves", "routing"]) == ["waves"]
+    monkeypatch.chdir(built_in)
+    assert selection.shadowed(["waves"]) == []
