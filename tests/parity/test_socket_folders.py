@@ -69,11 +69,11 @@ def test_folder_of_a_killed_owner_is_swept_and_that_of_a_living_one_is_not(paren
         assert owner.stdout is not None
         try:
             file = Path(owner.stdout.readline().strip().removeprefix("ipc://"))
-            assert (sweep(), file.exists()) == (0, True)
+            assert (sweep([parent]), file.exists()) == (0, True)
         finally:
             owner.send_signal(signal.SIGKILL)
     assert file.exists()
-    assert (sweep(), list(parent.iterdir())) == (1, [])
+    assert (sweep([parent]), list(parent.iterdir())) == (1, [])
 
 
 @pytest.mark.zmq
@@ -90,7 +90,7 @@ def test_folder_of_a_closed_transport_is_gone_and_its_hold_given_back(parent):
     transport = ZmqTransport()
     before = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
     transport.endpoint("x")
-    assert (len(list(parent.iterdir())), sweep()) == (1, 0)
+    assert (len(list(parent.iterdir())), sweep([parent])) == (1, 0)
     transport.close()
     assert list(parent.iterdir()) == []
     if sys.platform == "linux":

@@ -66,7 +66,7 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIO
 @pytest.mark.slow
 def test_terminal_that_knows_ascii_only_gets_everything_escaped(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
-    path.write_text("title: 2 × 3\npromise: p\nrefs: [vllm#1]\nstep: 1\n", encoding="utf-8")
+    path.write_text("title: t\npromise: p\nrefs: [vllm#1]\nsteps×: 1\n", encoding="utf-8")
     path = path.rename(tmp_path / "×.yaml")
     done = wavecheck("validate", str(path), **ASCII)
     assert done.returncode == 2
