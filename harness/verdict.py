@@ -30,6 +30,8 @@ class ExitCode(enum.IntEnum):
     NOT_JUDGED = 4
     """Nothing could be judged; a replay that diverged."""
     INTERRUPTED = 130
+    CLOSED_PIPE = 141
+    """Whoever read the output went away (``| head``): 128 + SIGPIPE, as of any other program."""
 
 
 def merge_verdicts(first: VerdictResult, second: VerdictResult) -> VerdictResult:

@@ -29,10 +29,6 @@ from harness.version import tool_version
 TRACEBACK_VARIABLE = "WAVECHECK_TRACEBACK"
 """Environment variable: set to anything, an error of ours shows where it comes from."""
 
-CLOSED_PIPE = 141
-"""Exit code of a command whose reader went away (``| head``): 128 + SIGPIPE, as of any other
-program; it says nothing of a violation."""
-
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Errors of a standard output that takes nothing any more; errors of files have a file name."""
 
@@ -85,7 +81,7 @@ class WavecheckGroup(click.Group):
         except BrokenPipeError:
             # The reader of our output left. Nobody is there to tell, and no flush may fail.
             _mute()
-            code = CLOSED_PIPE
+            code = int(ExitCode.CLOSED_PIPE)
         except OSError as error:
             code = _unwritable(error)
         sys.exit(code)
