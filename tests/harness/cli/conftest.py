@@ -28,6 +28,13 @@ Write = Callable[..., Path]
 """Write a scenario into a folder: ``write(folder, name, title=…, more=…)``."""
 
 
+@pytest.fixture(autouse=True)
+def _no_terminal_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the caller's terminal or CI asks for must not decide what a test sees."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "CI"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def invoke() -> Invoke:
     """Call the command line with some words; output has no colours and no terminal."""
