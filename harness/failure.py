@@ -9,20 +9,24 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.scenario.loader import LoadedScenario
 from harness.tape import Tape
+from harness.targets.registry import is_black_box
+from harness.targets.request import TargetRequest
 from harness.version import tool_version
 
 if TYPE_CHECKING:
     from harness.runner import RunOptions
 
-FORMAT = 1
-"""Version of the file format; another one is refused."""
+FORMAT = 2
+"""Version of the file format."""
+FORMATS = (1, FORMAT)
+"""Versions that are read; 1 knows nothing of how a frontend is started."""
 FILE_BYTES_MAX = 16 << 20
 OUT_DEFAULT = "wavecheck-out"
 EVENTS_MAX = 5_000
@@ -45,6 +49,7 @@ class FailureFile:
             a real target.
         digest: of the failing schedule; ``""`` on a real target.
         events: the run, one line each, for people.
+        frontend_args, frontend_env, attach, adapter: as in ``RunOptions``; format 2.
     """
 
     scenario_id: str
@@ -58,6 +63,10 @@ class FailureFile:
     digest: str
     tape: Any
     events: Sequence[str] = field(default=())
+    frontend_args: Sequence[str] = field(default_factory=list)
+    frontend_env: Sequence[Sequence[str]] = field(default_factory=list)
+    attach: str | None = None
+    adapter: str | None = None
 
     @classmethod
     def of(
@@ -85,6 +94,24 @@ class FailureFile:
             digest=attempt_digest,
             tape=None if tape is None else tape.to_json(),
             events=list(events)[:EVENTS_MAX],
+            frontend_args=list(options.frontend_args),
+            frontend_env=[list(pair) for pair in options.frontend_env],
+            attach=options.attach,
+            adapter=options.adapter,
+        )
+
+    @property
+    def request(self) -> TargetRequest:
+        """What the target is asked for."""
+        return TargetRequest(
+            kind=self.target,
+            frontend=self.frontend,
+            profile=self.profile,
+            arguments=tuple(self.frontend_args),
+            environment=tuple((pair[0], pair[1]) for pair in self.frontend_env),
+            mutant=self.mutant if is_black_box(self.target) else None,
+            attach=self.attach,
+            adapter=self.adapter,
         )
 
     @property
@@ -93,6 +120,8 @@ class FailureFile:
         stem = re.sub(r"[^A-Za-z0-9.]+", "-", f"{self.scenario_id}.{self.violated}").strip("-.")
         run = [self.digest] if self.digest else list(self.events)
         what = [self.target, self.frontend, self.profile, self.mutant, self.violated, run]
+        how: list[Any] = [self.frontend_args, self.frontend_env, self.attach, self.adapter]
+        what += [how] if any(how) else []
         mark = hashlib.sha256(json.dumps(what).encode()).hexdigest()
         return f"{stem[-STEM_MAX:]}-{mark[:8]}.json"
 
@@ -121,11 +150,24 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "digest": (str,),
     "tape": (dict, type(None)),
     "events": (list,),
+    "frontend_args": (list,),
+    "frontend_env": (list,),
+    "attach": (str, type(None)),
+    "adapter": (str, type(None)),
 }
 """Fields of a file beside ``format`` and ``tool``: all must be there, and no others."""
+SINCE_2: Mapping[str, Any] = {
+    "frontend_args": [],
+    "frontend_env": [],
+    "attach": None,
+    "adapter": None,
+}
+"""Fields that format 1 lacks, and what they are then."""
 ITEMS: dict[str, tuple[type, str]] = {
     "witness": (int, "trace numbers"),
     "events": (str, "lines of text"),
+    "frontend_args": (str, "arguments"),
+    "frontend_env": (list, "pairs of a name and a value"),
 }
 """What the lists hold."""
 
@@ -155,12 +197,14 @@ def read_failure(path: Path) -> FailureFile:
     if not isinstance(document, dict) or "format" not in document:
         msg = f"{path}: is no failure file (no 'format'); replay takes what a failed run wrote"
         raise FailureFileError(msg)
-    if type(document["format"]) is not int or document["format"] != FORMAT:
+    if type(document["format"]) is not int or document["format"] not in FORMATS:
         msg = (
             f"{path}: has format {document['format']!r}, this version reads format {FORMAT}; "
             f"it was written by wavecheck {document.get('tool', '(unknown)')}"
         )
         raise FailureFileError(msg)
+    if document["format"] == 1:
+        document = {**SINCE_2, **document}
     _check_fields(path, document)
     return FailureFile(**{name: document[name] for name in FIELDS})
 
@@ -177,6 +221,9 @@ def _check_fields(path: Path, document: dict[str, Any]) -> None:
         if any(type(item) is not kind for item in document[name]):
             msg = f"{path}: field {name!r} must be a list of {what}"
             raise FailureFileError(msg)
+    if any(len(p) != 2 or not all(type(w) is str for w in p) for p in document["frontend_env"]):
+        msg = f"{path}: field 'frontend_env' must be a list of pairs of a name and a value"
+        raise FailureFileError(msg)
     if unknown := [name for name in document if name not in {"format", "tool", *FIELDS}]:
         msg = f"{path}: has the unknown field {unknown[0]!r}"
         raise FailureFileError(msg)

@@ -53,7 +53,7 @@ def replay(path: Path) -> ReplayOutcome:
     _check_promise(failure, loaded, path)
     try:
         profile = profile_for(failure.profile)
-        target = cached_target(failure.target, failure.frontend, failure.profile)
+        target = cached_target(failure.request)
         spec = make_spec(loaded.scenario, target, profile, failure.mutant)
     except (ValueError, KeyError) as error:
         msg = f"{path}: {error}"

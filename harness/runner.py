@@ -26,7 +26,8 @@ from harness.strategies import make_strategy
 from harness.tape import Recorder as TapeRecorder
 from harness.tape import Replayer, Tape
 from harness.targets.base import TargetError
-from harness.targets.registry import open_target
+from harness.targets.registry import is_black_box, open_target
+from harness.targets.request import TargetRequest
 from harness.targets.target import Target
 from harness.trace.render import render
 from harness.verdict import (
@@ -59,6 +60,24 @@ class RunOptions:
     allow_known: bool = False
     strict: bool = False
     out: Path | None = None
+    frontend_args: tuple[str, ...] = ()
+    frontend_env: tuple[tuple[str, str], ...] = ()
+    attach: str | None = None
+    adapter: str | None = None
+
+    @property
+    def request(self) -> TargetRequest:
+        """What the target is asked for."""
+        return TargetRequest(
+            kind=self.target,
+            frontend=self.frontend,
+            profile=self.profile,
+            arguments=self.frontend_args,
+            environment=self.frontend_env,
+            mutant=self.mutant if is_black_box(self.target) else None,
+            attach=self.attach,
+            adapter=self.adapter,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +131,10 @@ class Again(Replayer):
         """The tape is at its start already."""
 
 
-@functools.lru_cache(maxsize=4)
-def cached_target(kind: str, frontend: str | None, profile: str | None) -> Target:
+@functools.lru_cache(maxsize=32)
+def cached_target(request: TargetRequest) -> Target:
     """Open a target once in each process."""
-    target = open_target(kind, frontend, profile)
+    target = open_target(request)
     gc.collect()
     gc.freeze()  # what is imported now lives on; a collection after a run then costs little
     return target
@@ -165,7 +184,7 @@ def _run(loaded: LoadedScenario, options: RunOptions) -> ScenarioResult:
         seed=options.seed,
     )
     try:
-        target = cached_target(options.target, options.frontend, options.profile)
+        target = cached_target(options.request)
         profile = choose_profile(target, scenario, options.profile)
         if profile is None:
             fixed = target.profile(options.profile)

@@ -12,6 +12,7 @@ from harness.scenario import selection
 from harness.scenario.needs import needs
 from harness.targets.base import TargetError
 from harness.targets.registry import KINDS, open_target
+from harness.targets.request import TargetRequest
 from harness.targets.vllm_rs.fetch import available
 
 Row = dict[str, Any]
@@ -87,7 +88,7 @@ def targets() -> list[Row]:
             row |= {"version": NEWEST, "capabilities": [], "reason": f"{NEWEST} is not fetched"}
         else:
             try:
-                target = open_target(kind)
+                target = open_target(TargetRequest(kind))
             except TargetError as error:
                 row |= {"version": None, "capabilities": [], "reason": str(error)}
             else:

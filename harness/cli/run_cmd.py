@@ -37,6 +37,7 @@ from harness.scenario.loader import LoadedScenario
 from harness.strategies import discover as discover_strategies
 from harness.targets.base import TargetError, TargetInfo
 from harness.targets.registry import KINDS, is_black_box, open_target
+from harness.targets.request import TargetRequest
 from harness.verdict import ERROR, ExitCode, counts, exit_code
 from harness.version import tool_version
 
@@ -286,7 +287,7 @@ class _Run:
         self._check_target_flags()
         profile = None if flags.profile == ALL else flags.profile
         try:
-            target = open_target(flags.target, flags.frontend, profile)
+            target = open_target(TargetRequest(flags.target, flags.frontend, profile))
         except ValueError as error:
             # An unknown release of the frontend, or a path that is none.
             raise usage_error(str(error)) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.targets.reference import SimTarget, ZmqTarget
+from harness.targets.request import TargetRequest
 from harness.targets.target import Target
 
 KINDS: Mapping[str, str] = {
@@ -19,18 +20,14 @@ def is_black_box(kind: str) -> bool:
     return kind == "vllm-rs"
 
 
-def open_target(kind: str, frontend: str | None = None, profile: str | None = None) -> Target:
+def open_target(request: TargetRequest) -> Target:
     """Open a target for one command.
-
-    Args:
-        kind: one of ``KINDS``.
-        frontend: release or path, for targets with a separate frontend.
-        profile: release whose protocol a frontend given as a path speaks.
 
     Raises:
         ValueError: there is no such kind.
         TargetError: the target cannot be had here (no binary, missing extra).
     """
+    kind = request.kind
     if kind == "sim":
         return SimTarget()
     if kind == "zmq":
@@ -38,6 +35,6 @@ def open_target(kind: str, frontend: str | None = None, profile: str | None = No
     if kind == "vllm-rs":
         from harness.targets.vllm_rs.target import VllmRsTarget
 
-        return VllmRsTarget.open(frontend, profile)
+        return VllmRsTarget.open(request)
     msg = f"there is no target {kind!r}; targets are {', '.join(KINDS)}"
     raise ValueError(msg)

@@ -17,6 +17,7 @@ from harness.failure import (
     FILE_BYTES_MAX,
     FORMAT,
     OUT_DEFAULT,
+    SINCE_2,
     FailureFile,
     FailureFileError,
     read_failure,
@@ -42,7 +43,15 @@ FAILURE = FailureFile(
     events=["#0 joined", "#1 add"],
 )
 REAL = dataclasses.replace(
-    FAILURE, target="vllm-rs", frontend="0.24.0", mutant=None, digest="", tape=None
+    FAILURE,
+    target="vllm-rs",
+    frontend="0.24.0",
+    mutant=None,
+    digest="",
+    tape=None,
+    frontend_args=["--stream-interval", "2"],
+    frontend_env=[["NAME", "value"]],
+    attach="http://127.0.0.1:1",
 )
 
 
@@ -97,6 +106,21 @@ def test_folder_is_made_and_its_default_is_below_the_current_one(tmp_path, monke
     assert path.parent == Path(OUT_DEFAULT)
     assert path.exists()
     assert write_failure(FAILURE, tmp_path / "a" / "b").parent == tmp_path / "a" / "b"
+
+
+def test_file_of_format_1_is_read_without_arguments_of_the_frontend(tmp_path):
+    path = tmp_path / "f.json"
+    old = {name: value for name, value in document(format=1).items() if name not in SINCE_2}
+    path.write_text(json.dumps(old))
+    assert read_failure(path) == FAILURE
+
+
+@pytest.mark.parametrize("pairs", [[["NAME"]], [["NAME", 1]], [["a", "b", "c"]]])
+def test_environment_that_is_no_list_of_pairs_is_refused(tmp_path, pairs):
+    path = tmp_path / "f.json"
+    path.write_text(json.dumps(document(frontend_env=pairs)))
+    with pytest.raises(FailureFileError, match="pairs of a name and a value"):
+        read_failure(path)
 
 
 # --- its name -------------------------------------------------------------------------------
@@ -200,9 +224,9 @@ def test_document_itself_is_accepted(tmp_path):
         ("x", "is no failure file (no 'format')"),
         ({}, "is no failure file (no 'format')"),
         ({"schema": 1, "results": []}, "is no failure file (no 'format')"),
-        (document(format=2), "has format 2, this version reads format 1; it was written by "
+        (document(format=3), "has format 3, this version reads format 2; it was written by "
          "wavecheck 9.9.9"),
-        ({"format": 0}, "has format 0, this version reads format 1; it was written by "
+        ({"format": 0}, "has format 0, this version reads format 2; it was written by "
          "wavecheck (unknown)"),
         (document(format="1"), "has format '1', this version reads"),
         (document(format=True), "has format True, this version reads"),

@@ -29,6 +29,7 @@ from harness.strategies import make_strategy
 from harness.tape import Tape
 from harness.targets.base import TargetError
 from harness.targets.reference import SimTarget
+from harness.targets.request import TargetRequest
 from harness.trace.render import render
 from tests.support.stories import HEAD, load, perform
 
@@ -501,8 +502,8 @@ def test_target_is_opened_once_in_each_process(monkeypatch):
     opened = []
     real = runner_module.open_target
     monkeypatch.setattr(runner_module, "open_target", lambda *a: opened.append(a) or real(*a))
-    assert cached_target("sim", None, None) is cached_target("sim", None, None)
-    assert opened == [("sim", None, None)]
+    assert cached_target(TargetRequest("sim")) is cached_target(TargetRequest("sim"))
+    assert opened == [(TargetRequest("sim"),)]
     cached_target.cache_clear()
 
 

@@ -15,6 +15,7 @@ import pytest
 from client.transports.folders import PREFIX, held_folder, sweep
 from client.transports.sockets import ZmqTransport
 from harness.targets.registry import open_target
+from harness.targets.request import TargetRequest
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no socket files there")
 
@@ -79,9 +80,9 @@ def test_folder_of_a_killed_owner_is_swept_and_that_of_a_living_one_is_not(paren
 @pytest.mark.zmq
 def test_opening_the_target_with_real_sockets_sweeps(parent):
     left = with_socket(parent)
-    open_target("sim")
+    open_target(TargetRequest("sim"))
     assert left.exists()
-    open_target("zmq")
+    open_target(TargetRequest("zmq"))
     assert not left.exists()
 
 

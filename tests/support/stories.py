@@ -14,6 +14,7 @@ from harness.scenario.model import Scenario
 from harness.sim.choosing import Chooser, Labels
 from harness.strategies import make_strategy
 from harness.targets.registry import open_target
+from harness.targets.request import TargetRequest
 from harness.trace.events import Record
 from harness.trace.kinds import KIND_OF
 from harness.worlds import SimWorld, World, ZmqWorld
@@ -52,7 +53,7 @@ def spec_of(
 ) -> PlaySpec:
     """Everything of a run but its choices."""
     scenario = load(story).scenario if isinstance(story, str) else story
-    return make_spec(scenario, open_target(kind), profile_for(release), mutant)
+    return make_spec(scenario, open_target(TargetRequest(kind)), profile_for(release), mutant)
 
 
 def sim(chooser: Chooser | None = None, *, labels: bool = False) -> SimWorld:

@@ -9,7 +9,7 @@ is to blame (``TargetError``).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from signal import SIGKILL
 from typing import Any
@@ -74,6 +74,8 @@ class VllmRsFrontend:
         emit: Emit,
         log_level: LogLevel = "debug",
         shutdown_timeout_s: float = 0.0,
+        arguments: Sequence[str] = (),
+        environment: Sequence[tuple[str, str]] = (),
     ) -> None:
         """Set up, without touching the system.
 
@@ -85,6 +87,8 @@ class VllmRsFrontend:
             log_level: ``all`` for the coordinator's lines too, ``info`` for runs with very
                 many requests.
             shutdown_timeout_s: drain time, an option of the start (whole seconds).
+            arguments: given to the process as they are, behind our own.
+            environment: added to that of the process.
         """
         self._binary = binary
         self._release = profile.release
@@ -92,6 +96,8 @@ class VllmRsFrontend:
         self._emit = emit
         self._log_level = log_level
         self._shutdown_timeout_s = shutdown_timeout_s
+        self._arguments = tuple(arguments)
+        self._environment = dict(environment)
         self._process = FrontendProcess(emit, self._on_line)
         self._lease: PortLease | None = None
         self._options: ServeOptions | None = None
@@ -142,8 +148,8 @@ class VllmRsFrontend:
         options = self.options
         self._http = HttpApi(options.http_port, str(options.model))
         await self._process.start(
-            serve_command(self._binary.path, self._release, options),
-            serve_environment(options, current_environment()),
+            [*serve_command(self._binary.path, self._release, options), *self._arguments],
+            {**serve_environment(options, current_environment()), **self._environment},
         )
         limit = (options.ready_timeout_s or _READY_TIMEOUT_S) + _READY_GRACE_S
         try:

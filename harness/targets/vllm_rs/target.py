@@ -10,6 +10,7 @@ from harness.play import FrontendFactory, Setting
 from harness.scenario.model import Scenario
 from harness.tape import Chooser
 from harness.targets.base import Frontend, TargetInfo
+from harness.targets.request import TargetRequest
 from harness.targets.vllm_rs.capabilities import capabilities, unsupported
 from harness.targets.vllm_rs.fetch import FrontendBinary, resolve
 from harness.targets.vllm_rs.frontend import VllmRsFrontend
@@ -26,12 +27,13 @@ class VllmRsTarget:
     deterministic: ClassVar[bool] = False
     black_box: ClassVar[bool] = True
 
-    def __init__(self, binary: FrontendBinary) -> None:
+    def __init__(self, binary: FrontendBinary, request: TargetRequest) -> None:
         """``binary``: from ``harness.targets.vllm_rs.fetch.resolve``."""
         self._binary = binary
+        self._request = request
 
     @classmethod
-    def open(cls, frontend: str | None = None, profile: str | None = None) -> VllmRsTarget:
+    def open(cls, request: TargetRequest) -> VllmRsTarget:
         """Resolve ``--frontend`` and ``--profile``; progress of a download goes to stderr.
 
         Raises:
@@ -40,7 +42,7 @@ class VllmRsTarget:
         """
         load_httpx()
         load_grpc()
-        return cls(resolve(frontend, profile, _say))
+        return cls(resolve(request.frontend, request.profile, _say), request)
 
     @property
     def info(self) -> TargetInfo:
@@ -78,6 +80,8 @@ class VllmRsTarget:
             profile=setting.profile,
             emit=setting.emit,
             shutdown_timeout_s=setting.shutdown_timeout_s,
+            arguments=self._request.arguments,
+            environment=self._request.environment,
         )
 
 

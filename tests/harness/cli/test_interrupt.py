@@ -17,6 +17,7 @@ import pytest
 from harness.play import play
 from harness.runner import cached_target, choose_profile, make_spec
 from harness.scenario import selection
+from harness.targets.request import TargetRequest
 from harness.worlds import SimWorld
 
 ROOT = Path(__file__).parents[3]
@@ -111,7 +112,7 @@ def test_interruption_at_any_moment_of_a_simulated_run_leaves_nothing_behind(
     notes: list[str] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda what: ignored.append(what.exc_value))
     loaded = selection.load_all(f for f in selection.builtin() if f.id.startswith(name))[0]
-    target = cached_target("sim", None, None)
+    target = cached_target(TargetRequest("sim"))
     profile = choose_profile(target, loaded.scenario, None)
     assert profile is not None
     spec = make_spec(loaded.scenario, target, profile, None)

@@ -18,6 +18,7 @@ from harness.scenario.loader import load
 from harness.scenario.model import Scenario
 from harness.strategies import make_strategy
 from harness.tape import Recorder as TapeRecorder
+from harness.targets.request import TargetRequest
 from harness.trace.events import Snapshot
 
 ROOT = Path(__file__).parents[3] / "scenarios"
@@ -29,7 +30,7 @@ WIRE = frozenset({"see.wire", "see.results", "see.health"})
 
 def judged_by_the_wire(name: str, mutant: str | None = None) -> list[Verdict]:
     scenario = load(ROOT / f"{name}.yaml").scenario
-    target = cached_target("sim", None, None)
+    target = cached_target(TargetRequest("sim"))
     profile = choose_profile(target, scenario, None)
     assert profile is not None
     strategy = TapeRecorder(make_strategy("fifo", 0, 0))

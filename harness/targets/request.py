@@ -1,0 +1,32 @@
+"""What a command asks a target for: its kind, and how its frontend is had and started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRequest:
+    """Everything that opening a target depends on; equal requests open equal targets.
+
+    Attributes:
+        kind: one of ``registry.KINDS``.
+        frontend: a release, a path to a binary, or ``reference`` (our own server) with an
+            optional release behind a colon (``reference:0.28.0``); ``None`` for the newest.
+        profile: release whose promises are judged, where the frontend does not fix it.
+        arguments: given to the frontend's process as they are, behind our own.
+        environment: names and values added to the environment of the frontend's process.
+        mutant: known bug of a reference *frontend*; one of the reference client is no matter
+            of the target.
+        attach: address of a frontend that somebody else started, or ``None``.
+        adapter: command line of an adapter, or ``None``.
+    """
+
+    kind: str = "sim"
+    frontend: str | None = None
+    profile: str | None = None
+    arguments: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    mutant: str | None = None
+    attach: str | None = None
+    adapter: str | None = None
