@@ -28,13 +28,15 @@ from harness.scenario.model import (
     Step,
     WaitStep,
 )
-from harness.targets.base import Frontend, TargetError
+from harness.targets.base import Frontend, ProcessUse, TargetError
 from harness.trace.events import (
     ConnectEnded,
     FaultInjected,
     Fenced,
     Healed,
     HealthSample,
+    MetricsSampled,
+    ProcessSampled,
     RunEnded,
     StepBegan,
 )
@@ -89,6 +91,7 @@ class Driver:
         self._connect: tuple[str | None, str] | None = None
         self._connected = False
         self._shut_down = False
+        self._samples: dict[str, ProcessUse] = {}
         self._fence = Fence(
             world=world, frontend=frontend, cluster=cluster, trace=trace, black_box=black_box
         )
@@ -264,7 +267,7 @@ class Driver:
             case "open":
                 assert step.open is not None
                 self._gates.open(step.open)
-            case "call" | "utility":
+            case "call" | "utility" | "http" | "grpc":
                 self._operations.begin(step)
             case "cancel" | "drop":
                 await self._operations.leave(step)
@@ -285,6 +288,13 @@ class Driver:
             await self._coordinator(step.coordinator)
         elif step.load is not None:
             await self._operations.load(step.load, self._busy)
+        elif step.crowd is not None:
+            await self._operations.crowd(step.crowd)
+        elif step.sample is not None:
+            await self._sample(step.sample.id)
+        elif step.signal is not None:
+            self._trace.emit(FaultInjected(f"SIG{step.signal} to the frontend"))
+            await self._frontend.signal(step.signal)
         elif step.shutdown is not None:
             self._shut_down = True
             await self._frontend.shutdown(step.shutdown.timeout_s)
@@ -311,6 +321,12 @@ class Driver:
             await enough
         finally:
             unsubscribe()
+
+    async def _sample(self, label: str) -> None:
+        use = await self._frontend.process_use()
+        if use is not None:
+            self._samples[label] = use
+            self._trace.emit(ProcessSampled(label, use.rss_bytes, use.descriptors, use.threads))
 
     def _busy(self) -> bool:
         return any(not task.done() for task in self._background)
@@ -362,7 +378,7 @@ class Driver:
 
     async def _judge(self, expect: Expect) -> Outcome:
         asked = expect.model_fields_set
-        snapshot = health = info = state = None
+        snapshot = health = info = state = metrics = use = code = None
         if asked & {
             "pending_utility_calls",
             "in_flight",
@@ -377,6 +393,15 @@ class Driver:
             self._trace.emit(HealthSample(health.healthy, health.error, health.message))
         if "server_info" in asked:
             info = await self._frontend.server_info()
+        if expect.metrics is not None:
+            metrics = await self._frontend.metrics()
+            if metrics is not None:
+                found = ((name, metrics[name]) for name in expect.metrics if name in metrics)
+                self._trace.emit(MetricsSampled(tuple(sorted(found))))
+        if expect.process is not None:
+            use = await self._frontend.process_use()
+        if expect.exit_code is not None:
+            code = await self._frontend.exit_code()
         if expect.state is not None and expect.engine is not None:
             state = self._cluster.state(expect.engine)
         if expect.op is not None and "engine" in asked:
@@ -391,6 +416,10 @@ class Driver:
             health=health,
             server_info=info,
             engine_state=state,
+            metrics=metrics,
+            use=use,
+            samples=self._samples,
+            exit_code=code,
         )
         return judge_expectation(expect, view)
 

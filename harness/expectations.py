@@ -11,7 +11,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from harness.scenario.model import CountExpect, EventMatch, Expect
-from harness.targets.base import Health
+from harness.targets.base import Health, ProcessUse
 from harness.trace.events import Record, Snapshot
 
 HELD, VIOLATED, NOT_JUDGED = "held", "violated", "not_judged"
@@ -33,14 +33,18 @@ class Op:
     tokens: list[int] = field(default_factory=list)
     kv_transfer_params: Mapping[str, Any] | None = None
     engine: int | None = None
+    status: int | str | None = None
+    text: str = ""
+    body: Any = None
+    body_text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """What an expectation may look at, taken at one moment.
 
-    ``None`` for ``snapshot``, ``health`` or ``server_info`` means that the target cannot show it
-    (or that it was not asked for).
+    ``None`` for ``snapshot``, ``health``, ``server_info``, ``metrics`` or ``use`` means that the
+    target cannot show it (or that it was not asked for). ``samples``: earlier ones by label.
     """
 
     ops: Mapping[str, Op]
@@ -52,6 +56,10 @@ class View:
     health: Health | None = None
     server_info: Mapping[str, Any] | None = None
     engine_state: Mapping[str, Any] | None = None
+    metrics: Mapping[str, float] | None = None
+    use: ProcessUse | None = None
+    samples: Mapping[str, ProcessUse] = field(default_factory=dict)
+    exit_code: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +89,7 @@ def judge(expect: Expect, view: View) -> Outcome:
     """Compare one expectation with the view; every part that is set must hold."""
     if expect.when is not None and view.release not in SpecifierSet(expect.when):
         return Outcome(NOT_JUDGED, f"only {expect.when}", f"release {view.release}")
-    parts = [
-        part
-        for check in (_op, _state, _count, _order, _registries, _health, _info, _connect)
-        if (part := check(expect, view)) is not None
-    ]
+    parts = [part for check in CHECKS if (part := check(expect, view)) is not None]
     worst = VIOLATED if any(p.status == VIOLATED for p in parts) else HELD
     if any(p.status == NOT_JUDGED for p in parts) and worst == HELD:
         worst = NOT_JUDGED
@@ -106,6 +110,13 @@ def _compare(wanted: Mapping[str, Any], seen: Mapping[str, Any]) -> Outcome:
     )
 
 
+_COMPARED = (
+    *("outcome", "value", "error", "finish", "kv_transfer_params", "engine"),
+    *("status", "text", "body"),
+)
+"""Keys of an expectation that are attributes of ``Op`` and compared as they are."""
+
+
 def _op(expect: Expect, view: View) -> Outcome | None:
     if expect.op is None:
         return None
@@ -114,9 +125,13 @@ def _op(expect: Expect, view: View) -> Outcome | None:
         return Outcome(VIOLATED, f"op {expect.op} was started", "it never was")
     wanted: dict[str, Any] = {}
     seen: dict[str, Any] = {}
-    for name in ("outcome", "value", "error", "finish", "kv_transfer_params", "engine"):
+    for name in _COMPARED:
         if name in expect.model_fields_set:
             wanted[name], seen[name] = getattr(expect, name), getattr(op, name)
+    if expect.body_text is not None:
+        contained = expect.body_text in op.body_text
+        wanted["body text"] = f"… {expect.body_text} …"
+        seen["body text"] = wanted["body text"] if contained else op.body_text
     if expect.tokens is not None:
         wanted["tokens"], seen["tokens"] = expect.tokens, len(op.tokens)
     if expect.message is not None:
@@ -267,3 +282,48 @@ def _connect(expect: Expect, view: View) -> Outcome | None:
     result = _compare(wanted, seen)
     note = f" ({error}: {message})" if result.status == VIOLATED and error is not None else ""
     return Outcome(result.status, result.expected, result.seen + note)
+
+
+def _metrics(expect: Expect, view: View) -> Outcome | None:
+    if expect.metrics is None:
+        return None
+    if view.metrics is None:
+        return Outcome(NOT_JUDGED, repr(expect.metrics), "the target has no metrics")
+    # A counter that never counted may be missing from the answer.
+    seen = {name: view.metrics.get(name, 0.0) for name in expect.metrics}
+    return _compare({name: float(value) for name, value in expect.metrics.items()}, seen)
+
+
+def _process(expect: Expect, view: View) -> Outcome | None:
+    wanted = expect.process
+    if wanted is None:
+        return None
+    before = view.samples.get(wanted.since)
+    if view.use is None or before is None:
+        return Outcome(NOT_JUDGED, f"growth since {wanted.since}", "the process cannot be seen")
+    grown = {
+        "rss, MiB": (view.use.rss_bytes - before.rss_bytes) / 2**20,
+        "descriptors": view.use.descriptors - before.descriptors,
+    }
+    limits = {"rss, MiB": wanted.rss_mb_at_most, "descriptors": wanted.descriptors_at_most}
+    bounded = {name: limit for name, limit in limits.items() if limit is not None}
+    bad = [name for name, limit in bounded.items() if grown[name] > limit]
+    names = bad or list(bounded)
+    return Outcome(
+        VIOLATED if bad else HELD,
+        f"since {wanted.since}: " + ", ".join(f"{n} at most +{bounded[n]:g}" for n in names),
+        f"since {wanted.since}: " + ", ".join(f"{n} {grown[n]:+.1f}" for n in names),
+    )
+
+
+def _exit(expect: Expect, view: View) -> Outcome | None:
+    if expect.exit_code is None:
+        return None
+    return _compare({"exit code": expect.exit_code}, {"exit code": view.exit_code})
+
+
+CHECKS: tuple[Callable[[Expect, View], Outcome | None], ...] = (
+    *(_op, _state, _count, _order, _registries, _health, _info, _connect),
+    *(_metrics, _process, _exit),
+)
+"""One check for each subject; those that an expectation does not concern say ``None``."""

@@ -8,15 +8,19 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from client.aio import all_done, cancel_and_wait
+from harness.crowd import Crowd
 from harness.expectations import Op
-from harness.scenario.model import CallStep, LoadStep, Step, UtilityStep
-from harness.targets.base import Frontend, TargetError
+from harness.scenario.model import CallStep, CrowdStep, LoadStep, Step, UtilityStep
+from harness.targets.base import Frontend, RequestResult, TargetError
 from harness.trace.events import (
+    BODY_MAX,
     AbortRequested,
     CallEnded,
     CallOutput,
     CallStarted,
     CancelRequested,
+    RequestEnded,
+    RequestStarted,
     UtilityEnded,
     UtilityStarted,
 )
@@ -59,6 +63,16 @@ class Operations:
             self._trace.emit(UtilityStarted(op.id, utility.method, utility.via))
             self._spawn(op, self._run_utility(op, utility))
 
+        elif step.http is not None:
+            request = step.http
+            op = Op(request.id, "http", method=f"{request.verb} {request.path}")
+            self._trace.emit(RequestStarted(op.id, op.method))
+            self._spawn(op, self._run_request(op, self._frontend.http(request)))
+        elif step.grpc is not None:
+            op = Op(step.grpc.id, "grpc", method=step.grpc.method)
+            self._trace.emit(RequestStarted(op.id, op.method))
+            self._spawn(op, self._run_request(op, self._frontend.grpc(step.grpc)))
+
     def _spawn(self, op: Op, work: Coroutine[Any, Any, None]) -> None:
         if op.id in self.ops:
             work.close()
@@ -69,9 +83,10 @@ class Operations:
         self.tasks[op.id] = loop.create_task(work, name=f"op {op.id}")
 
     async def _run_call(self, op: Op, step: CallStep) -> None:
-        def on_output(tokens: tuple[int, ...], finish: str | None) -> None:
+        def on_output(tokens: tuple[int, ...], finish: str | None, text: str = "") -> None:
             op.tokens.extend(tokens)
-            self._trace.emit(CallOutput(op.id, tokens, finish))
+            op.text += text
+            self._trace.emit(CallOutput(op.id, tokens, finish, text))
 
         try:
             result = await self._frontend.generate(step, on_output)
@@ -82,7 +97,23 @@ class Operations:
         op.outcome, op.finish = result.outcome, result.finish
         op.error, op.message = result.error, result.message
         op.kv_transfer_params = result.kv_transfer_params
-        self._trace.emit(CallEnded(op.id, op.outcome, op.finish, op.error, result.message))
+        op.status = result.status
+        self._trace.emit(
+            CallEnded(op.id, op.outcome, op.finish, op.error, result.message, result.status)
+        )
+
+    async def _run_request(self, op: Op, work: Coroutine[Any, Any, RequestResult]) -> None:
+        try:
+            result = await work
+        except asyncio.CancelledError:
+            op.outcome = "cancelled"
+            self._trace.emit(RequestEnded(op.id, op.method, "cancelled", None, "", None))
+            raise
+        op.outcome, op.status, op.error = result.outcome, result.status, result.error
+        op.body, op.body_text = result.body, result.text
+        self._trace.emit(
+            RequestEnded(op.id, op.method, op.outcome, op.status, result.text[:BODY_MAX], op.error)
+        )
 
     async def _run_utility(self, op: Op, step: UtilityStep) -> None:
         try:
@@ -117,6 +148,8 @@ class Operations:
             op.outcome = "cancelled"
             if op.kind == "call":
                 self._trace.emit(CallEnded(name, "cancelled", None, None, ""))
+            elif op.kind in ("http", "grpc"):
+                self._trace.emit(RequestEnded(name, op.method, "cancelled", None, "", None))
             else:
                 self._trace.emit(UtilityEnded(name, op.method, "cancelled", "None", None, ""))
 
@@ -127,6 +160,10 @@ class Operations:
         await self._frontend.abort(
             [known[name].external_id if name in known else name for name in names]
         )
+
+    async def crowd(self, step: CrowdStep) -> None:
+        """Many short-lived callers, until all are gone."""
+        await Crowd(step, self._frontend, self._trace, self.ops, self._run_call).run()
 
     async def load(self, step: LoadStep, busy: Callable[[], bool]) -> None:
         """Short requests from a few callers, one after the other, until all are served.

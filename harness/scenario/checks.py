@@ -179,6 +179,20 @@ def _topology(scenario: Scenario, _: Vocabulary) -> Iterator[Finding]:
     if scenario.connect_fails:
         return  # an impossible topology may be the story
     owner = topology.transport == "handshake-owner"
+    if topology.frontends > 1 and owner:
+        yield Finding(
+            ("topology", "frontends"),
+            "a handshake owner is the only frontend of its engines",
+            "transport: bootstrapped",
+        )
+    for i, step in enumerate(scenario.steps):
+        started = step.call or step.utility
+        if started is not None and started.frontend >= topology.frontends:
+            yield Finding(
+                ("steps", i, step.verb, "frontend"),
+                f"there is no frontend {started.frontend}",
+                "topology: {frontends: 2}, or frontend 0",
+            )
     if topology.coordinator == "external" and owner:
         yield Finding(
             ("topology", "coordinator"),

@@ -25,6 +25,10 @@ SUBJECTS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
                 "finish",
                 "kv_transfer_params",
                 "engine",
+                "status",
+                "text",
+                "body",
+                "body_text",
             ]
         ),
     ),
@@ -35,6 +39,9 @@ SUBJECTS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "engine": (frozenset({"state"}), frozenset({"engine"})),
     "server_info": (frozenset({"server_info"}), frozenset()),
     "connect": (frozenset({"connect"}), frozenset({"error", "message"})),
+    "metrics": (frozenset({"metrics"}), frozenset()),
+    "process": (frozenset({"process"}), frozenset()),
+    "exit_code": (frozenset({"exit_code"}), frozenset()),
     "coordinator": (frozenset({"coordinator_wave", "coordinator_running"}), frozenset()),
 }
 """Subject of an expectation: keys that choose it, and further keys that go with it."""
@@ -47,19 +54,37 @@ def check_steps(scenario: Scenario) -> Iterator[Finding]:
     """Operations are started once, before they are used; steps say enough."""
     calls: list[str] = []
     utilities: list[str] = []
+    samples: list[str] = []
     for i, step in enumerate(scenario.steps):
         base: Path = ("steps", i, step.verb)
         for path, name, only_calls in _uses(base, step):
             choices = calls if only_calls else calls + utilities
             if name not in choices:
                 yield _never_started(path, name, choices, calls + utilities)
-        started = step.call or step.utility
+        started = step.call or step.utility or step.http or step.grpc
         if started is not None:
             if started.id in calls or started.id in utilities:
                 yield Finding((*base, "id"), f"operation '{started.id}' is started twice")
             (calls if step.call is not None else utilities).append(started.id)
+        if (crowd := step.crowd) is not None:
+            calls += [f"{crowd.id}-{n}" for n in range(crowd.callers)]
+        if step.sample is not None:
+            samples.append(step.sample.id)
+        yield from _sampled(base, step, samples)
         yield from _says_enough(base, step)
     yield from _events(scenario)
+
+
+def _sampled(base: Path, step: Step, samples: list[str]) -> Iterator[Finding]:
+    process = step.expect.process if step.expect is not None else None
+    if process is None or process.since in samples:
+        return
+    yield Finding(
+        (*base, "process", "since"),
+        f"no sample '{process.since}' was taken before this step",
+        one_of(samples) if samples else f"an earlier step 'sample: {{id: {process.since}}}'",
+        did_you_mean(process.since, samples),
+    )
 
 
 def _uses(base: Path, step: Step) -> Iterator[tuple[Path, str, bool]]:
@@ -79,7 +104,7 @@ def _uses(base: Path, step: Step) -> Iterator[tuple[Path, str, bool]]:
 
 def _never_started(path: Path, name: str, choices: list[str], all_ops: list[str]) -> Finding:
     if name in all_ops:
-        return Finding(path, f"'{name}' is a utility call", "the id of a generation (call)")
+        return Finding(path, f"'{name}' is no generation", "the id of a call step")
     expected = one_of(choices) if choices else "the id of an earlier call or utility step"
     return Finding(
         path,
@@ -105,6 +130,8 @@ def _says_enough(base: Path, step: Step) -> Iterator[Finding]:
     for j, text in enumerate(call.aux if call is not None else []):
         if not _is_hex(text):
             yield Finding((*base, "aux", j), f"'{text}' is no hexadecimal text", "such as '00ff'")
+    if (http := step.http) is not None and http.body is not None and http.text is not None:
+        yield Finding((*base, "text"), "body and text exclude each other")
     if (process := step.coordinator) is not None:
         chosen = sorted(process.model_fields_set)
         if len(chosen) != 1:
@@ -250,7 +277,8 @@ def check_gates(scenario: Scenario) -> Iterator[Finding]:
 
 
 def _left_open(scenario: Scenario, waited: Mapping[str, Path]) -> Iterator[Finding]:
-    ops = [s.id for step in scenario.steps if (s := step.call or step.utility) is not None]
+    started = (s.call or s.utility or s.http or s.grpc for s in scenario.steps)
+    ops = [step.id for step in started if step is not None]
     for i, name in enumerate(scenario.open_at_end):
         if name not in waited and name not in ops:
             choices = [*waited, *ops]
@@ -275,6 +303,9 @@ def _gates(scenario: Scenario) -> Iterator[tuple[Path, str, bool]]:
             yield base, step.open, True
         if step.engine is not None:
             yield from _gates_of((*base, "do"), step.engine.do)
+        for reader in (step.call, step.http):
+            if reader is not None and reader.read is not None:
+                yield (*base, "read"), reader.read, False
         if step.link is not None:
             for key in ("hold", "hold_after"):
                 if (name := getattr(step.link, key)) is not None:

@@ -13,6 +13,23 @@ from pydantic import BeforeValidator, Field, model_validator
 from mock_engines.behaviours.model import Action, EngineSpec, Strict, as_list
 
 SCHEMA_VERSION = 1
+Surface = Literal[
+    "auto",
+    "http",
+    "http-stream",
+    "grpc",
+    "grpc-stream",
+    "chat",
+    "chat-stream",
+    "chat-batch",
+    "responses",
+    "responses-stream",
+    "messages",
+    "messages-stream",
+    "generate",
+    "generate-stream",
+]
+"""Which API carries a generation; ``docs/scenarios.md`` has the table of routes."""
 
 
 class ClientConfigSpec(Strict):
@@ -31,7 +48,9 @@ class Topology(Strict):
     ``ranks`` defaults to ``start_rank … start_rank + engines - 1``. ``waves: auto`` lets the
     engines complete a wave when all are idle and start it as their release does; ``script``
     leaves every notice to actions. A frontend has an in-process coordinator only when the
-    model is MoE, so ``coordinator: in-process`` implies that.
+    model is MoE, so ``coordinator: in-process`` implies that. ``frontends: 2`` adds a second
+    frontend on the same engines: the reference client with client index 1 (``bootstrapped``
+    only). ``frontend_args`` and ``frontend_env`` are given to the process of a real frontend.
     """
 
     engines: int = Field(default=2, ge=1, le=64)
@@ -42,6 +61,9 @@ class Topology(Strict):
     transport: Literal["handshake-owner", "bootstrapped"] = "handshake-owner"
     waves: Literal["auto", "script"] = "auto"
     config: ClientConfigSpec = ClientConfigSpec()
+    frontends: int = Field(default=1, ge=1, le=2)
+    frontend_args: list[str] = Field(default_factory=list)
+    frontend_env: dict[str, str] = Field(default_factory=dict)
 
     @property
     def rank_list(self) -> list[int]:
@@ -91,17 +113,25 @@ class CallStep(Strict):
 
     ``rank_text`` is sent as the raw header or metadata value; a list repeats the key.
     ``surface``: which API carries it (targets with several); ``auto`` = the native one.
-    ``request_id`` makes several calls share one id.
+    ``request_id`` makes several calls share one id. ``frontend``: 0, or 1 for the second one.
+    ``stop`` are stop strings; ``body`` and ``headers`` are added to the request (HTTP: JSON
+    keys and headers; gRPC: fields and metadata). The caller reads its answer only once gate
+    ``read`` is open.
     """
 
     id: str
     rank: int | None = None
     rank_text: Annotated[list[str], BeforeValidator(as_list)] | None = None
-    surface: Literal["auto", "http", "http-stream", "grpc", "grpc-stream"] = "auto"
+    surface: Surface = "auto"
+    frontend: int = Field(default=0, ge=0, le=1)
     request_id: str | None = None
     prompt: list[int] = Field(default_factory=lambda: [104, 105])
     max_tokens: int = Field(default=3, ge=1)
     kv_transfer_params: dict[str, Any] | None = None
+    stop: Annotated[list[str], BeforeValidator(as_list)] = Field(default_factory=list)
+    body: dict[str, Any] = Field(default_factory=dict)
+    headers: dict[str, str] = Field(default_factory=dict)
+    read: str | None = Field(default=None, description="gate before which the answer is not read")
     aux: list[str] = Field(default_factory=list, description="aux tensor frames, hex")
     unencodable: bool = Field(default=False, description="carries a value no codec can encode")
 
@@ -121,6 +151,64 @@ class UtilityStep(Strict):
     result: Literal["bool", "none", "int", "str", "list", "any"] = "any"
     timeout_s: float | None = Field(default=None, gt=0)
     unencodable: bool = False
+    frontend: int = Field(default=0, ge=0, le=1)
+
+
+class HttpStep(Strict):
+    """Start any HTTP request in the background.
+
+    Every answer is an outcome ``finished``, whatever its status; ``failed`` means that the
+    connection was refused or lost. ``body`` is sent as JSON, ``text`` as it is. ``send: half``
+    sends the head and half of the body and then waits; ``head`` sends no body. ``read`` is a
+    gate before which nothing of the answer is read.
+    """
+
+    id: str
+    path: str
+    verb: Literal["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"] = "GET"
+    query: dict[str, str | list[str]] = Field(default_factory=dict)
+    headers: dict[str, str] = Field(default_factory=dict)
+    body: Any = None
+    text: str | None = None
+    send: Literal["whole", "half", "head"] = "whole"
+    read: str | None = None
+
+
+class GrpcStep(Strict):
+    """Start any unary gRPC call in the background.
+
+    ``method`` is ``Service/Method``; the package is ``vllm`` unless named in full, such as
+    ``grpc.health.v1.Health/Check``. Its status is the name of the gRPC code.
+    """
+
+    id: str
+    method: str
+    request: dict[str, Any] = Field(default_factory=dict)
+    metadata: dict[str, str] = Field(default_factory=dict)
+
+
+class CrowdStep(Strict):
+    """Many short-lived callers, ``at_once`` of them at a time, until all are gone.
+
+    ``leave``: when each one hangs up: ``no`` (it reads its answer), ``at-once`` (as soon as the
+    request is off), ``after-add`` (when its ADD is at an engine), ``after-output`` (after the
+    first tokens). Their ids are ``<id>-0``, ``<id>-1`` and so on.
+    """
+
+    id: str
+    callers: int = Field(default=100, ge=1, le=100_000)
+    at_once: int = Field(default=16, ge=1, le=1_000)
+    leave: Literal["no", "at-once", "after-add", "after-output"] = "no"
+    surface: Surface = "auto"
+    rank: int | None = None
+    prompt: list[int] = Field(default_factory=lambda: [104, 105])
+    max_tokens: int = Field(default=1, ge=1)
+
+
+class SampleStep(Strict):
+    """Note what the process of the frontend uses now, for a later ``expect: {process: …}``."""
+
+    id: str
 
 
 class EventMatch(Strict):
@@ -193,6 +281,14 @@ class ShutdownStep(Strict):
     timeout_s: float = Field(default=0, ge=0)
 
 
+class ProcessExpect(Strict):
+    """What the process of the frontend may use more than at an earlier ``sample``."""
+
+    since: str
+    rss_mb_at_most: float | None = Field(default=None, description="growth, MiB")
+    descriptors_at_most: int | None = Field(default=None, description="growth")
+
+
 class CountExpect(EventMatch):
     """How often a matching event is in the trace."""
 
@@ -206,11 +302,14 @@ class Expect(Strict):
 
     Subjects: ``op``, ``count``, ``order``, registries (``in_flight``,
     ``pending_utility_calls``), health (``healthy``, ``health_error``), ``state`` of an
-    ``engine``, ``server_info``, ``connect``, or the coordinator's wave and running flag.
+    ``engine``, ``server_info``, ``connect``, the coordinator's wave and running flag,
+    ``metrics`` (sample name with labels: value), ``process`` and ``exit_code``.
 
     Subject ``op`` (a call or utility id): ``outcome`` is one of ``finished``, ``failed``,
     ``cancelled``, ``pending``; ``value`` is the utility's result; ``error`` an error class name;
-    ``message`` a fragment of its text; ``tokens`` how many were seen; ``finish`` the reason.
+    ``message`` a fragment of its text; ``tokens`` how many were seen; ``finish`` the reason;
+    ``text`` what was generated; ``status`` of the answer (a number, or the name of a gRPC
+    code); ``body`` keys of its JSON; ``body_text`` a fragment of it.
     ``when`` limits the expectation to releases (a PEP 440 specifier such as ``>=0.28``).
     """
 
@@ -234,6 +333,13 @@ class Expect(Strict):
     coordinator_running: bool | None = None
     server_info: dict[str, Any] | None = None
     connect: Literal["ok", "failed"] | None = None
+    status: int | str | None = None
+    text: str | None = None
+    body: Any = None
+    body_text: str | None = None
+    metrics: dict[str, float] | None = None
+    process: ProcessExpect | None = None
+    exit_code: int | None = None
     when: str | None = None
 
 
@@ -247,6 +353,13 @@ class Step(Strict):
     )
     call: CallStep | None = None
     utility: UtilityStep | None = None
+    http: HttpStep | None = None
+    grpc: GrpcStep | None = None
+    crowd: CrowdStep | None = None
+    sample: SampleStep | None = None
+    signal: Literal["STOP", "CONT", "TERM", "INT", "HUP", "KILL"] | None = Field(
+        default=None, description="send a signal to the process of the frontend"
+    )
     cancel: str | None = None
     drop: str | None = None
     abort: Annotated[list[str], BeforeValidator(as_list)] | None = None

@@ -23,6 +23,10 @@ def _needs(scenario: Scenario) -> Iterator[str]:
     yield f"coordinator.{topology.coordinator}"
     if topology.rank_list != list(range(len(topology.rank_list))):
         yield "topology.any-ranks"
+    if topology.frontends > 1:
+        yield "topology.two-frontends"
+    if topology.frontend_args or topology.frontend_env:
+        yield "op.frontend-args"
     if scenario.connect_fails:
         yield "op.connect-error"
     if topology.config.utility_timeout_s is not None:
@@ -43,11 +47,20 @@ def _of_step(step: Step) -> Iterator[str]:
         "load": "op.generate",
         "shutdown": "op.shutdown",
         "coordinator": "coordinator.external",
+        "http": "op.http",
+        "grpc": "op.grpc",
+        "crowd": "op.generate",
+        "sample": "see.process",
+        "signal": "fault.signal",
     }
     if step.verb in by_verb:
         yield by_verb[step.verb]
     if step.call is not None:
         yield from _of_call(step.call)
+    if step.crowd is not None and step.crowd.surface != "auto":
+        yield f"surface.{step.crowd.surface}"
+    if step.crowd is not None and step.crowd.leave != "no":
+        yield "op.cancel"
     if step.utility is not None:
         yield from _of_utility(step.utility)
     if step.engine is not None:
@@ -78,6 +91,14 @@ def _of_call(call: CallStep) -> Iterator[str]:
         yield "op.rank-text"
     if call.kv_transfer_params is not None:
         yield "op.kv-transfer"
+    if call.stop:
+        yield "op.stop"
+    if call.body or call.headers:
+        yield "op.body"
+    if call.read is not None:
+        yield "op.slow-reader"
+    if call.frontend:
+        yield "topology.two-frontends"
     if call.aux:
         yield "op.aux"
     if call.unencodable:
@@ -112,5 +133,13 @@ def _of_expect(expect: Expect) -> Iterator[str]:
     for match in [expect.count, *(expect.order or [])]:
         if match is not None:
             yield from _of_wait(match)
+    if "metrics" in given:
+        yield "see.metrics"
+    if given & {"process", "exit_code"}:
+        yield "see.process"
+    if "text" in given:
+        yield "see.text"
+    if "status" in given:
+        yield "see.status"
     if expect.kv_transfer_params is not None:
         yield "op.kv-transfer"

@@ -12,7 +12,7 @@ from harness.scenario.positions import LINE_BREAKS, Place
 
 PROBLEMS_SHOWN_MAX = 5
 """Problems of one file that are shown; the rest is counted."""
-CHOICES_SHOWN_MAX = 20
+CHOICES_SHOWN_MAX = 24
 """Valid words that a message lists when none of them is near."""
 
 

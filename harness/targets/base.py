@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from harness.scenario.model import CallStep, UtilityStep
+from harness.scenario.model import CallStep, GrpcStep, HttpStep, UtilityStep
 from harness.trace.events import Event, Snapshot
 from mock_engines.cluster import JoinAddresses
 
@@ -29,6 +29,8 @@ class CallResult:
     error: str | None = None
     message: str = ""
     kv_transfer_params: Mapping[str, Any] | None = None
+    status: int | str | None = None
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,34 @@ class UtilityResult:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestResult:
+    """How an ``http`` or ``grpc`` step ended.
+
+    Attributes:
+        outcome: ``finished`` (there was an answer) or ``failed`` (the connection was lost).
+        status: HTTP status or name of the gRPC code.
+        body: decoded JSON or message; ``None`` if it is neither.
+        text: the body as it came.
+        error: what became of the connection, where there is no answer.
+    """
+
+    outcome: str
+    status: int | str | None = None
+    body: Any = None
+    text: str = ""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUse:
+    """What a process uses: resident bytes, open descriptors, threads."""
+
+    rss_bytes: int
+    descriptors: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """The frontend's health; ``error`` is a class name where it can be told."""
 
@@ -50,8 +80,49 @@ class Health:
     message: str = ""
 
 
-OnOutput = Callable[[tuple[int, ...], str | None], None]
-"""Called for each piece that the caller receives: tokens, finish reason."""
+class OnOutput(Protocol):
+    """Called for each piece that the caller receives."""
+
+    def __call__(self, tokens: tuple[int, ...], finish: str | None, text: str = "") -> None:
+        """Take tokens, finish reason and text, as far as the surface shows them."""
+
+
+_HTTP, _GRPC, _SIGNAL = "op.http", "op.grpc", "fault.signal"
+
+
+class NoServer:
+    """What a frontend without a server and a process of its own cannot do.
+
+    Capabilities keep scenarios away from these methods; who gets here all the same is told.
+    """
+
+    async def http(self, step: HttpStep) -> RequestResult:
+        """Send any HTTP request."""
+        raise _lacking(_HTTP, step.id)
+
+    async def grpc(self, step: GrpcStep) -> RequestResult:
+        """Make any gRPC call."""
+        raise _lacking(_GRPC, step.id)
+
+    async def signal(self, name: str) -> None:
+        """Send a signal to the frontend's process."""
+        raise _lacking(_SIGNAL, name)
+
+    async def process_use(self) -> ProcessUse | None:
+        """What the frontend's process uses, or ``None`` where that cannot be seen."""
+        return None
+
+    async def metrics(self) -> Mapping[str, float] | None:
+        """All samples of its metrics: name with labels → value; ``None`` without metrics."""
+        return None
+
+    async def exit_code(self) -> int | None:
+        """Wait for the end of a process that is ending; its exit code, ``None`` if it runs."""
+        return None
+
+
+def _lacking(capability: str, what: str) -> TargetError:
+    return TargetError(f"this target has no {capability}, which {what!r} asks for")
 
 
 class Frontend(Protocol):
@@ -74,6 +145,24 @@ class Frontend(Protocol):
 
     async def utility(self, step: UtilityStep) -> UtilityResult:
         """Run one utility call to its end."""
+
+    async def http(self, step: HttpStep) -> RequestResult:
+        """Send any HTTP request. Cancelling the task closes its connection."""
+
+    async def grpc(self, step: GrpcStep) -> RequestResult:
+        """Make any gRPC call. Cancelling the task cancels it."""
+
+    async def signal(self, name: str) -> None:
+        """Send signal ``SIG<name>`` to the frontend's process."""
+
+    async def process_use(self) -> ProcessUse | None:
+        """What the frontend's process uses, or ``None`` where that cannot be seen."""
+
+    async def metrics(self) -> Mapping[str, float] | None:
+        """All samples of its metrics: name with labels → value; ``None`` without metrics."""
+
+    async def exit_code(self) -> int | None:
+        """Wait for the end of a process that is ending; its exit code, ``None`` if it runs."""
 
     async def abort(self, request_ids: list[str]) -> None:
         """Abort by external request id."""

@@ -31,7 +31,15 @@ from client.rank_metadata import parse_rank_header, parse_rank_metadata
 from client.utility import CONFIGURED, Timeout
 from harness.faults import FaultTransport
 from harness.scenario.model import CallStep, Topology, UtilityStep
-from harness.targets.base import CallResult, Emit, Health, OnOutput, TargetError, UtilityResult
+from harness.targets.base import (
+    CallResult,
+    Emit,
+    Health,
+    NoServer,
+    OnOutput,
+    TargetError,
+    UtilityResult,
+)
 from harness.trace.events import ClientReleased, Snapshot
 from mock_engines.cluster import JoinAddresses
 
@@ -67,7 +75,7 @@ FENCE_PAUSE_S = 0.01
 """Between two attempts at an engine that is not reachable yet, seconds."""
 
 
-class ClientFrontend:
+class ClientFrontend(NoServer):
     """Drives one ``EngineClient`` (and its external coordinator, if the topology has one)."""
 
     def __init__(

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from client.events import ClientEvent
 from mock_engines.events import MockEvent
 
+BODY_MAX = 4_000
+"""Longer bodies of answers are cut to this many characters in the trace."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallStarted:
@@ -30,22 +33,27 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True)
 class CallOutput:
-    """The caller received tokens."""
+    """The caller received tokens, text, or both, as its surface shows them."""
 
     op: str
     tokens: tuple[int, ...]
     finish: str | None
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CallEnded:
-    """``outcome``: finished, failed or cancelled. ``finish``: reason of a finished one."""
+    """``outcome``: finished, failed or cancelled. ``finish``: reason of a finished one.
+
+    ``status``: HTTP status or name of the gRPC code, ``None`` without either.
+    """
 
     op: str
     outcome: str
     finish: str | None
     error: str | None
     message: str
+    status: int | str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,30 @@ class UtilityEnded:
     value: str
     error: str | None
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStarted:
+    """A caller began an ``http`` or ``grpc`` step. ``what``: verb and path, or the method."""
+
+    op: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEnded:
+    """An ``http`` or ``grpc`` step ended.
+
+    ``status``: HTTP status, name of the gRPC code, ``None`` if there was no answer. ``body``:
+    the answer's text, cut to ``BODY_MAX`` characters.
+    """
+
+    op: str
+    what: str
+    outcome: str
+    status: int | str | None
+    body: str
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +211,23 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessSampled:
+    """What the process of a black-box frontend used at one moment."""
+
+    label: str
+    rss_bytes: int
+    descriptors: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSampled:
+    """Samples of ``/metrics`` that were asked for: name with labels → value, sorted."""
+
+    samples: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessExited:
     """A black-box frontend ended. Negative code = signal."""
 
@@ -199,6 +248,8 @@ HarnessEvent = (
     | CallEnded
     | UtilityStarted
     | UtilityEnded
+    | RequestStarted
+    | RequestEnded
     | CancelRequested
     | AbortRequested
     | ConnectEnded
@@ -211,6 +262,8 @@ HarnessEvent = (
     | RunEnded
     | ClientReleased
     | LogLine
+    | ProcessSampled
+    | MetricsSampled
     | ProcessExited
     | StepBegan
 )

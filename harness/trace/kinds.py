@@ -21,7 +21,7 @@ from mock_engines import events as mock
 if TYPE_CHECKING:  # the scenario package checks files with this module
     from harness.scenario.model import EventMatch
 
-API_PREFIXES = ("", "cmpl-", "chatcmpl-")
+API_PREFIXES = ("", "cmpl-", "chatcmpl-", "resp_", "msg_")
 """What the HTTP edge puts before a caller's id (protocol page, 6.4)."""
 _SUFFIX = re.compile(r"-[0-9a-f]{8}")
 """What the frontend appends to make an internal id (protocol page, 6.4)."""
@@ -52,6 +52,8 @@ KIND_OF: dict[type, tuple[str, str]] = {
     harness.CallEnded: ("call-ended", "a generation ended for its caller"),
     harness.UtilityStarted: ("utility-started", "a caller began a utility call"),
     harness.UtilityEnded: ("utility-ended", "a utility call ended for its caller"),
+    harness.RequestStarted: ("request-started", "a caller began an http or grpc step"),
+    harness.RequestEnded: ("request-ended", "an http or grpc step ended"),
     harness.CancelRequested: ("cancel", "a caller left"),
     harness.AbortRequested: ("abort-requested", "a caller asked for aborts"),
     harness.ConnectEnded: ("connect-ended", "startup of the frontend ended"),
@@ -64,6 +66,8 @@ KIND_OF: dict[type, tuple[str, str]] = {
     harness.RunEnded: ("run-ended", "the frontend was stopped"),
     harness.ClientReleased: ("released", "the harness let go of a white-box client"),
     harness.LogLine: ("log", "a line of the frontend's log"),
+    harness.ProcessSampled: ("process-sample", "memory and descriptors of the frontend"),
+    harness.MetricsSampled: ("metrics-sample", "samples of the frontend's metrics"),
     harness.ProcessExited: ("exited", "the process of the frontend ended"),
     harness.StepBegan: ("step", "a step of the scenario began"),
     # inside the reference client: white-box targets

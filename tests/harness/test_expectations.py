@@ -19,8 +19,8 @@ from harness.expectations import (
     subset_difference,
 )
 from harness.scenario.checks_steps import SUBJECTS
-from harness.scenario.model import EventMatch, Expect
-from harness.targets.base import Health
+from harness.scenario.model import EventMatch, Expect, ProcessExpect
+from harness.targets.base import Health, ProcessUse
 from harness.trace.events import Event, Record, Snapshot
 from harness.trace.kinds import matches
 from tests.support.traces import abort, add, wave
@@ -466,6 +466,55 @@ def test_connect_as_expected_holds():
     assert judge(expect, view(connect_error=FAILED)).status == HELD
 
 
+# --- a real frontend's process and answers --------------------------------------------------
+
+GROWN = {"use": ProcessUse(11 << 20, 8, 1), "samples": {"s": ProcessUse(1 << 20, 6, 1)}}
+
+
+def test_counter_that_is_missing_from_the_metrics_is_zero():
+    assert judge(Expect(metrics={"n": 0}), view(metrics={})).status == HELD
+    assert judge(Expect(metrics={"n": 1}), view(metrics={})).status == VIOLATED
+    assert judge(Expect(metrics={"n": 0}), view()).status == NOT_JUDGED
+
+
+@pytest.mark.parametrize(
+    ("limits", "status"),
+    [
+        ({"rss_mb_at_most": 10}, HELD),
+        ({"rss_mb_at_most": 9.9}, VIOLATED),
+        ({"descriptors_at_most": 2}, HELD),
+        ({"descriptors_at_most": 1, "rss_mb_at_most": 99}, VIOLATED),
+    ],
+)
+def test_growth_of_the_process_is_bounded(limits, status):
+    outcome = judge(Expect(process=ProcessExpect(since="s", **limits)), view(**GROWN))
+    assert outcome.status == status
+    assert "since s" in outcome.seen
+
+
+def test_process_that_cannot_be_seen_is_not_judged():
+    expect = Expect(process=ProcessExpect(since="s", descriptors_at_most=1))
+    assert judge(expect, view(samples=GROWN["samples"])).status == NOT_JUDGED
+    assert judge(expect, view(use=GROWN["use"])).status == NOT_JUDGED
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status"),
+    [
+        ({"status": 200, "body": {"ok": True}, "text": "hi", "body_text": "ok"}, HELD),
+        ({"status": "200"}, VIOLATED),
+        ({"status": 500}, VIOLATED),
+        ({"body": {"ok": False}}, VIOLATED),
+        ({"body": {"other": 1}}, VIOLATED),
+        ({"text": "h"}, VIOLATED),
+        ({"body_text": "no"}, VIOLATED),
+    ],
+)
+def test_answer_is_compared_by_status_text_and_body(wanted, status):
+    op = call_op(status=200, text="hi", body={"ok": True, "n": 1}, body_text='{"ok": true}')
+    assert judge(Expect(op=op.id, **wanted), view(ops=(op,))).status == status
+
+
 # --- all subjects ---------------------------------------------------------------------------
 
 
@@ -500,6 +549,12 @@ VIOLATING: dict[str, tuple[dict[str, Any], View]] = {
     "server_info": ({"server_info": {"x": 1}}, view(server_info={"x": 2})),
     "connect": ({"connect": "ok"}, view(connect_error=FAILED)),
     "coordinator": ({"coordinator_wave": 0}, view(snapshot=SHOT)),
+    "metrics": ({"metrics": {"m": 1}}, view(metrics={"m": 2.0})),
+    "process": (
+        {"process": {"since": "s", "descriptors_at_most": 0}},
+        view(use=ProcessUse(9, 4, 1), samples={"s": ProcessUse(9, 3, 1)}),
+    ),
+    "exit_code": ({"exit_code": 0}, view(exit_code=1)),
 }
 
 

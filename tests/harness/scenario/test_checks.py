@@ -131,16 +131,42 @@ def test_scenario_without_fault_has_no_problem() -> None:
         ),
         (
             {"steps": [UTILITY, {"abort": ["u"]}]},
-            ("'u' is a utility call", "the id of a generation (call)", ""),
+            ("'u' is no generation", "the id of a call step", ""),
         ),
         ({"steps": [CALL, CALL]}, ("operation 'a' is started twice", "", "")),
+        (
+            {"steps": [CALL, {"http": {"id": "a", "path": "/"}}]},
+            ("operation 'a' is started twice", "", ""),
+        ),
+        (
+            {"steps": [{"http": {"id": "a", "path": "/", "body": {}, "text": "x"}}]},
+            ("body and text exclude each other", "", ""),
+        ),
+        (
+            {
+                "steps": [
+                    {"sample": {"id": "before"}},
+                    {"expect": {"process": {"since": "befor"}}},
+                ]
+            },
+            ("no sample 'befor' was taken before this step", "before", "did you mean 'before'?"),
+        ),
+        (
+            {"steps": [CALL], "topology": {"frontends": 2}},
+            ("a handshake owner is the only frontend of its engines", "transport: bootstrapped", ""),
+        ),
+        (
+            {"steps": [{"call": {"id": "a", "frontend": 1}}]},
+            ("there is no frontend 1", "topology: {frontends: 2}, or frontend 0", ""),
+        ),
         (
             {"steps": [CALL, {"wait": {"event": "aborted"}}]},
             (
                 "unknown event 'aborted'",
                 "one of joined, ready_gate, add, abort, utility, start_wave, unknown, output,"
                 " finished-only, reply, applied, notice, stats, raw, died, stalled,"
-                " resumed, idle, call-started, call-output and 33 more",
+                " resumed, idle, call-started, call-output, call-ended, utility-started, utility-ended,"
+                " request-started and 33 more",
                 "did you mean 'abort'?",
             ),
         ),
@@ -161,7 +187,7 @@ def test_scenario_without_fault_has_no_problem() -> None:
             (
                 "an expectation has exactly one subject, this one has op, health",
                 "one of op, count, order, in_flight, pending_utility_calls, health_error, healthy,"
-                " state, server_info, connect, coordinator_running, coordinator_wave",
+                " state, server_info, connect, metrics, process, exit_code, coordinator_running, coordinator_wave",
                 "",
             ),
         ),
@@ -169,7 +195,7 @@ def test_scenario_without_fault_has_no_problem() -> None:
             {"steps": [CALL, {"expect": {"op": "a"}}]},
             (
                 "the expectation claims nothing about the operation",
-                "one of engine, error, finish, kv_transfer_params, message, outcome, tokens, value",
+                "one of body, body_text, engine, error, finish, kv_transfer_params, message, outcome, status, text, tokens, value",
                 "",
             ),
         ),

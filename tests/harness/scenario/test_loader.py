@@ -80,8 +80,8 @@ def test_misspelt_key_suggests_the_nearest(tmp_path: Path) -> None:
         "  --> x.yaml:6:19\n"
         "    6 |   - call: {id: a, max_token: 2}\n"
         "      |                   ^\n"
-        "  expected:  one of aux, id, kv_transfer_params, max_tokens, prompt, rank, rank_text,"
-        " request_id, surface, unencodable\n"
+        "  expected:  one of aux, body, frontend, headers, id, kv_transfer_params, max_tokens, prompt,"
+        " rank, rank_text, read, request_id, stop, surface, unencodable\n"
         "  help:      did you mean 'max_tokens'?"
     )
 

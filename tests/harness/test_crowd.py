@@ -1,0 +1,73 @@
+"""Crowds of short-lived callers, in simulation."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.trace.events import CallEnded, CallStarted, CancelRequested
+from mock_engines.events import AbortSeen, AddSeen
+from tests.support.stories import of, perform
+
+HANGS = "engines:\n  - rules: [{on: add, do: {hang: never}}]\nopen_at_end: [never]\n"
+
+
+def crowd(leave: str, engines: str = "", callers: int = 5) -> str:
+    return (
+        f"{engines}steps:\n"
+        f"  - crowd: {{id: c, callers: {callers}, at_once: 2, leave: {leave}, rank: 1}}\n"
+    )
+
+
+def outcomes_of(played) -> list[str]:
+    return [event.outcome for event in of(played, CallEnded)]
+
+
+def test_crowd_that_stays_reads_its_answers_and_no_more_than_at_once_are_open():
+    played = perform(crowd("no"))
+    assert outcomes_of(played) == ["finished"] * 5
+    assert [event.op for event in of(played, CallStarted)] == [f"c-{n}" for n in range(5)]
+    assert {event.engine for event in of(played, AddSeen)} == {1}
+    open_now = most = 0
+    for record in played.records:
+        open_now += isinstance(record.event, CallStarted)
+        open_now -= isinstance(record.event, CallEnded)
+        most = max(most, open_now)
+    assert most == 2
+
+
+def test_crowd_that_leaves_after_its_add_is_aborted_once_each():
+    played = perform(crowd("after-add", HANGS))
+    assert outcomes_of(played) == ["cancelled"] * 5
+    aborted = [name for event in of(played, AbortSeen) for name in event.request_ids]
+    assert sorted(aborted) == [f"c-{n}" for n in range(5)]
+
+
+def test_crowd_that_leaves_after_an_output_has_seen_one():
+    engines = (
+        "engines:\n  - rules: [{on: add, do: {stream: {tokens: 3, pause_at: 1, gate: never}}}]\n"
+        "open_at_end: [never]\n"
+    )
+    played = perform(crowd("after-output", engines))
+    assert outcomes_of(played) == ["cancelled"] * 5
+    assert [event.how for event in of(played, CancelRequested)] == ["crowd"] * 5
+
+
+def test_crowd_that_leaves_at_once_leaves_nothing_behind():
+    played = perform(crowd("at-once", HANGS))
+    assert outcomes_of(played) == ["cancelled"] * 5
+    started = {event.request_id for event in of(played, AddSeen)}
+    aborted = {name for event in of(played, AbortSeen) for name in event.request_ids}
+    assert started <= aborted
+
+
+def test_caller_whose_answer_came_first_has_not_left():
+    played = perform(crowd("after-output", callers=3))
+    assert len(outcomes_of(played)) == 3
+    assert len(of(played, CancelRequested)) == outcomes_of(played).count("cancelled")
+
+
+@pytest.mark.parametrize("name", ["c-0", "c-4"])
+def test_single_callers_can_be_named_afterwards(name):
+    story = crowd("no") + f"  - expect: {{op: {name}, outcome: finished, engine: 1}}\n"
+    played = perform(story)
+    assert [r.outcome.status for r in played.story.results] == ["held"]
