@@ -22,6 +22,11 @@ class Sent:
     """Something was sent before the ADD arrived; it may have been dropped."""
 
 
+def _letters(text: str) -> tuple[int, ...]:
+    """The tokens behind a text of mock engines; nothing for a text that may be anything else."""
+    return tuple(text.encode("ascii")) if text.isascii() else ()
+
+
 def holds(sent: list[int], seen: list[int], *, anywhere: bool) -> bool:
     """Whether ``seen`` is how ``sent`` begins, or a part of it anywhere."""
     if not anywhere:
@@ -34,13 +39,15 @@ class OutputsOwnOnly(RequestInvariant):
     """A caller sees the tokens of its own request, in order, and no others.
 
     Statement: For every call, the tokens that its caller received are the first tokens that were
-        sent for its request, in the order in which they were sent.
+        sent for its request, in the order in which they were sent; where a surface shows text
+        only, the same holds for their text.
     Reason: Tokens that cross to another stream, get lost or change places are wrong answers that
         look right.
     Source: protocol page, sections 5.4 and 8.1.
     Limits: If several engines send for one id (the frontend does not check the sender), only the
         set of tokens is compared. If an id is used again, the tokens may stand anywhere in what
-        was sent for it. Callers whose tokens the target cannot show see none.
+        was sent for it. Callers whose tokens the target cannot show see none. Text is compared
+        where it is ASCII, each letter of which is one token of the mock engines.
     """
 
     id = "request.outputs-own-only"
@@ -62,7 +69,8 @@ class OutputsOwnOnly(RequestInvariant):
             sent.engines[event.engine] = None
             sent.early = sent.early or event.request_id not in self.adds.by_id
         elif isinstance(event, CallOutput):
-            self._seen.setdefault(event.op, []).extend(event.tokens)
+            tokens = event.tokens or _letters(event.text)
+            self._seen.setdefault(event.op, []).extend(tokens)
             self._records.setdefault(event.op, []).append(record)
 
     def at_rest(self) -> None:

@@ -46,6 +46,8 @@ REQUIRED = {
     "lifecycle.shutdown-leaves-nothing",
     "handshake.gate-before-ready",
     "engine.utility-effects-settled",
+    "answer.finish-is-the-engines",
+    "answer.failure-has-a-cause",
 }
 """Ids are given once: reports, failure files and filters hold on to them."""
 

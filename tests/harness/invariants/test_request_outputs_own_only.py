@@ -1,6 +1,7 @@
 """request.outputs-own-only, on hand-written traces."""
 
 from harness.invariants.request_outputs_own_only import OutputsOwnOnly
+from harness.trace.events import CallOutput
 from tests.support.traces import END, add, call, held, judge, out, piece, unexercised, violated
 
 CLS = OutputsOwnOnly
@@ -43,3 +44,28 @@ def test_an_id_that_is_used_again_is_compared_anywhere():
 
 def test_no_tokens_are_not_judged():
     assert unexercised(judge(CLS, *BEGUN, out(0, "a", 1), *END))
+
+
+# --- surfaces that show text only -----------------------------------------------------------
+
+
+def text(op: str, words: str) -> CallOutput:
+    return CallOutput(op, (), None, words)
+
+
+def test_text_of_the_own_tokens_holds():
+    trace = (call("a"), add(0, "a"), out(0, "a", *b"hel"), text("a", "h"), text("a", "el"), *END)
+    assert held(judge(CLS, *trace, black=True))
+
+
+def test_text_of_another_request_is_violated():
+    trace = (
+        *(call("a"), call("b"), add(0, "a"), add(0, "b"), out(0, "a", *b"one")),
+        *(out(0, "b", *b"two"), text("a", "tw"), *END),
+    )
+    assert violated(judge(CLS, *trace, black=True), 6)
+
+
+def test_text_that_is_not_ascii_is_not_compared():
+    trace = (call("a"), add(0, "a"), out(0, "a", 195, 164), text("a", "ä"), *END)
+    assert unexercised(judge(CLS, *trace, black=True))
