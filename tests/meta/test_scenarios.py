@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from packaging.version import Version
 
+from client.protocol.profiles import RELEASES
 from harness.invariants import discover
 from harness.scenario import selection
 from harness.scenario.loader import LoadedScenario, builtin_dir
@@ -65,3 +67,29 @@ def test_known_faults_name_an_invariant_or_an_expectation() -> None:
 def test_external_coordinator_has_at_least_six() -> None:
     external = [x for x in ALL if x.scenario.topology.coordinator == "external"]
     assert len(external) >= 6
+
+
+def test_known_fault_was_measured_where_it_is_and_where_it_is_not() -> None:
+    lacking = []
+    for loaded in ALL:
+        for known in loaded.scenario.known:
+            bad = [row for row in known.measured if row.violations]
+            good = [row for row in known.measured if not row.violations]
+            first = known.introduced_in
+            clean_before = first is not None and any(
+                selection.applies(loaded.scenario, release) and Version(release) < Version(first)
+                for release in RELEASES
+            )
+            if not bad or (not good and (known.fixed_in is not None or clean_before)):
+                lacking.append((loaded.id, known.invariant))
+    assert lacking == []
+
+
+def test_measured_rows_agree_with_the_bounds_of_their_fault() -> None:
+    for loaded in ALL:
+        for known in loaded.scenario.known:
+            for row in known.measured:
+                release = Version(row.release)
+                before = known.introduced_in and release < Version(known.introduced_in)
+                after = known.fixed_in and release >= Version(known.fixed_in)
+                assert (row.violations > 0) != bool(before or after), (loaded.id, row)
