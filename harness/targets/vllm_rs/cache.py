@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from platformdirs import user_cache_dir
 
 from harness.targets.base import TargetError
@@ -83,12 +83,23 @@ def in_use() -> Iterator[None]:
 
 
 @contextmanager
-def locked(release: str) -> Iterator[None]:
-    """Hold the lock of one release, so that two processes do not fetch it twice."""
+def locked(release: str, progress: Callable[[str], None] = lambda _line: None) -> Iterator[None]:
+    """Hold the lock of one release, so that two processes do not fetch it twice.
+
+    ``progress`` is told if somebody else holds it and has to be waited for.
+    """
     folder = binary_path(release).parent
     folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".lock"):
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        progress(f"another process fetches {release} now; waiting for it ...")
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def store(release: str, checked: Path) -> Path:

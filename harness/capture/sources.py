@@ -1,0 +1,127 @@
+"""Messages that are to be explained: out of a capture, golden vectors, hex lines or raw bytes."""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+
+from client.protocol.profiles import PROFILES
+from harness.capture import file as capture_file
+from harness.capture.kinds import KINDS, Kind, kind_of_frame
+from harness.capture.take import Capture
+from mock_engines.frames import parse_frame
+
+GOLDEN_KEY = "wavecheck_golden"
+EMPTY_FRAME = "-"
+"""How a frame without bytes is written in a line of hexadecimal frames."""
+_PRINTABLE = frozenset(string.printable.encode())
+
+
+class SourceError(ValueError):
+    """What is given cannot be read as messages; the message says where and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message and what is known about it.
+
+    Attributes:
+        title: where it comes from, for people.
+        kind: what it is, ``None`` if it has to be guessed.
+        release: of the frontend that it was recorded with, or ``None``.
+    """
+
+    title: str
+    frames: tuple[bytes, ...]
+    kind: Kind | None = None
+    release: str | None = None
+
+
+def messages_of(content: bytes, *, binary: bool = False) -> list[Message]:
+    """Read messages.
+
+    Args:
+        content: of the file.
+        binary: take it as one frame, whatever it looks like.
+
+    Raises:
+        SourceError: it looks like text and is none of the known forms, or it is empty.
+    """
+    if not content:
+        msg = "it is empty"
+        raise SourceError(msg)
+    if binary or not _PRINTABLE.issuperset(content):
+        if not binary and (text := _utf8(content)) is not None and text.lstrip().startswith("{"):
+            return _of_json(text)
+        return [Message("one frame", (content,))]
+    text = content.decode("ascii")
+    if text.lstrip().startswith("{"):
+        return _of_json(text)
+    return _of_lines(text.splitlines())
+
+
+def _utf8(content: bytes) -> str | None:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _of_json(text: str) -> list[Message]:
+    first = text.lstrip().split("\n", 1)[0]
+    if capture_file.is_capture(first):
+        try:
+            return _of_capture(capture_file.read(StringIO(text)))
+        except capture_file.CaptureFileError as error:
+            raise SourceError(str(error)) from error
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        msg = f"it begins like JSON and is none: {error}"
+        raise SourceError(msg) from error
+    if GOLDEN_KEY not in document:
+        msg = "this JSON is neither a capture nor a file of golden vectors"
+        raise SourceError(msg)
+    try:
+        return [
+            Message(
+                f"vector {vector['name']}",
+                tuple(bytes.fromhex(part) for part in vector["frames"]),
+                KINDS[vector["kind"]],
+            )
+            for vector in document["vectors"]
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        msg = f"not a file of golden vectors: {type(error).__name__}: {error}"
+        raise SourceError(msg) from error
+
+
+def _of_capture(capture: Capture) -> list[Message]:
+    found = []
+    for story in capture.stories:
+        release = story.release if story.release in PROFILES else None
+        for frame in story.frames:
+            title = f"{story.id} #{frame.n}, engine {frame.engine}, {frame.socket}"
+            found.append(Message(title, frame.frames, kind_of_frame(frame), release))
+    return found
+
+
+def _of_lines(lines: Sequence[str]) -> list[Message]:
+    found = []
+    for number, line in enumerate(lines, start=1):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if not words:
+            continue
+        try:
+            frames = tuple(b"" if word == EMPTY_FRAME else parse_frame(word) for word in words)
+        except ValueError as error:
+            msg = f"line {number}: {error}"
+            raise SourceError(msg) from error
+        found.append(Message(f"line {number}", frames))
+    if not found:
+        msg = "there is no message in it"
+        raise SourceError(msg)
+    return found

@@ -1,0 +1,137 @@
+"""Plays stories on a target and keeps what passed at the engines, and the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from client.protocol.profiles import RELEASES
+from harness.capture.recording import Frame, Tape
+from harness.play import PlaySpec, play
+from harness.runner import cached_target, choose_profile, make_spec
+from harness.scenario import selection
+from harness.scenario.loader import LoadedScenario
+from harness.scenario.needs import needs
+from harness.strategies import make_strategy
+from harness.tape import Recorder as TapeRecorder
+from harness.targets.base import TargetError
+from harness.targets.request import TargetRequest
+from harness.targets.target import Target
+from harness.trace.jsonl import to_json
+from harness.version import tool_version
+
+STORIES_FOLDER = Path(__file__).parent / "stories"
+"""The fixed set: small, one thing after the other, so that two runs differ in nothing."""
+PLAYED = "played"
+SKIPPED = "skipped"
+FAILED = "failed"
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One scenario as it went.
+
+    Attributes:
+        id: of the scenario.
+        status: ``played``, ``skipped`` (the release or the target cannot) or ``failed`` (the
+            target or the harness broke).
+        reason: why it was not played to its end, else ``""``.
+        release: profile that the engines spoke.
+        frames: all messages at all engines, in order.
+        events: the trace, one object for each event, as ``harness.trace.jsonl`` has them.
+    """
+
+    id: str
+    title: str
+    status: str
+    reason: str
+    release: str
+    frames: tuple[Frame, ...] = ()
+    events: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """Some stories on one frontend.
+
+    Attributes:
+        tool: version of this program.
+        target: kind, such as ``vllm-rs``.
+        version: of the target: a release, or what a build says of itself.
+        notes: what the target says about itself, such as how its release was told.
+    """
+
+    tool: str
+    target: str
+    version: str
+    notes: tuple[str, ...]
+    stories: tuple[Story, ...]
+
+    @property
+    def title(self) -> str:
+        """Name it for people."""
+        return f"{self.target} {self.version}"
+
+
+def builtin_stories() -> list[LoadedScenario]:
+    """Load the fixed set, in the order of the file names."""
+    found = [
+        selection.Found(f"capture/{path.stem}", path)
+        for path in selection.find_files(STORIES_FOLDER)
+    ]
+    return selection.load_all(found)
+
+
+def take(
+    stories: Sequence[LoadedScenario],
+    request: TargetRequest,
+    progress: Progress = lambda _line: None,
+) -> Capture:
+    """Play each story once and collect.
+
+    Raises:
+        TargetError, ValueError: the target cannot be opened (see ``open_target``).
+        KeyboardInterrupt: interrupted; everything of the run has been released.
+    """
+    target = cached_target(request)
+    info = target.info
+    played = []
+    for number, one in enumerate(stories, start=1):
+        progress(f"[{number}/{len(stories)}] {one.id}")
+        played.append(_play(one, target, request))
+    # ``sim`` and ``zmq`` have the version of this program; what they speak says more.
+    version = info.version if target.black_box else (request.profile or RELEASES[-1])
+    notes = info.notes if target.black_box else ()
+    return Capture(tool_version(), info.kind, version, notes, tuple(played))
+
+
+def _play(one: LoadedScenario, target: Target, request: TargetRequest) -> Story:
+    scenario = one.scenario
+    story = Story(one.id, scenario.title, SKIPPED, "", request.profile or "")
+    profile = choose_profile(target, scenario, request.profile)
+    if profile is None:
+        return replace(story, reason=f"applies to {scenario.profiles}")
+    story = replace(story, release=profile.release)
+    if missing := sorted(needs(scenario) - target.capabilities(profile)):
+        return replace(story, reason=f"target lacks {', '.join(missing)}")
+    if (why := target.unsupported(scenario, profile)) is not None:
+        return replace(story, reason=why)
+    tape = Tape(profile)
+    spec = replace(make_spec(scenario, target, profile, None), tap=tape.tap)
+    try:
+        events = _events(spec, target)
+    except TargetError as error:
+        return replace(story, status=FAILED, reason=str(error), frames=tuple(tape.frames()))
+    return replace(story, status=PLAYED, frames=tuple(tape.frames()), events=tuple(events))
+
+
+def _events(spec: PlaySpec, target: Target) -> list[dict[str, Any]]:
+    """Play once; on a target whose order can be chosen, in the plainest one."""
+    chooser = TapeRecorder(make_strategy("fifo", 0, 0)) if target.deterministic else None
+    played = play(spec, target.world(chooser))
+    start = played.records[0].time_us if played.records else 0
+    return [{**to_json(record), "time_us": record.time_us - start} for record in played.records]
