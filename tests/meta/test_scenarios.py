@@ -13,7 +13,17 @@ from harness.scenario import selection
 from harness.scenario.loader import LoadedScenario, builtin_dir
 from harness.scenario.model import Scenario
 
-CHAPTERS = ("handshake", "lifecycle", "requests", "routing", "utility", "waves")
+CHAPTERS = (
+    "answers",
+    "findings",
+    "handshake",
+    "lifecycle",
+    "requests",
+    "routing",
+    "surfaces",
+    "utility",
+    "waves",
+)
 ALL = selection.load_all(selection.select(()))
 
 
@@ -30,14 +40,19 @@ def test_no_two_say_the_same(field: str) -> None:
 
 
 def substance(scenario: Scenario) -> str:
-    """Topology, behaviours and expectations; operations are named by their place."""
+    """Topology, behaviours, what is sent raw, expectations; operations are named by place."""
     dump = scenario.model_dump(mode="json", exclude_unset=True)
     ops = [s.call.id if s.call else s.utility.id for s in scenario.steps if s.call or s.utility]
     expects = [s["expect"] for s in dump["steps"] if "expect" in s]
     for expect in expects:
         if expect.get("op") in ops:
             expect["op"] = ops.index(expect["op"])
-    parts = [dump.get("topology"), dump.get("engines"), dump.get("profiles"), expects]
+    sent = [s for s in dump["steps"] if {"coordinator", "signal", "http", "grpc"} & s.keys()]
+    asked = ("surface", "body", "stop", "headers", "prompt")
+    sent += [
+        {k: s["call"][k] for k in asked if k in s["call"]} for s in dump["steps"] if "call" in s
+    ]
+    parts = [dump.get("topology"), dump.get("engines"), dump.get("profiles"), sent, expects]
     return json.dumps(parts, sort_keys=True)
 
 
