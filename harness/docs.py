@@ -20,6 +20,7 @@ from client.events import ClientEvent
 from client.protocol.profiles import PROFILES, Profile
 from harness.invariants import discover as discover_invariants
 from harness.mutants import discover as discover_mutants
+from harness.targets.adapter import tables as adapter_tables
 from harness.targets.capabilities import CAPABILITIES
 from harness.trace.kinds import FIELDS_OF, KIND_OF
 from mock_engines.events import MockEvent
@@ -76,6 +77,17 @@ def mutants_table() -> str:
         ("id", "fault", "what comes of it", "killed by", "source"),
         (
             (f"`{mutant.id}`", mutant.title, mutant.bug, f"`{mutant.killed_by}`", mutant.source)
+            for mutant in discover_mutants()
+        ),
+    )
+
+
+def visibility_table() -> str:
+    """All mutants: whether a black box shows their fault, and if not why."""
+    return table(
+        ("mutant", "shows in", "because"),
+        (
+            (f"`{mutant.id}`", mutant.visible(), mutant.hidden_because)
             for mutant in discover_mutants()
         ),
     )
@@ -165,12 +177,21 @@ def _first_sentence(cls: type) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "adapter-capabilities": lambda: table(
+        ("capability", "for an adapter", "meaning"), adapter_tables.capability_rows()
+    ),
+    "adapter-commands": lambda: table(
+        ("`do`", "keys", "answer", "sent if declared", "meaning"), adapter_tables.command_rows()
+    ),
+    "adapter-events": lambda: table(("kind", "fields", "when"), adapter_tables.event_rows()),
+    "adapter-lines": lambda: table(("`say`", "keys", "meaning"), adapter_tables.line_rows()),
     "capabilities": capabilities_table,
     "errors": errors_table,
     "events": events_table,
     "invariants": invariants_table,
     "mutants": mutants_table,
     "profiles": profiles_table,
+    "visibility": visibility_table,
 }
 """Every table that a page may ask for, by the name in its marker."""
 

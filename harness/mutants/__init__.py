@@ -40,6 +40,11 @@ def discover() -> tuple[type[Mutant], ...]:
     return tuple(found[key] for key in sorted(found))
 
 
+def seen_from_outside() -> tuple[type[Mutant], ...]:
+    """Return the mutants whose fault a black box shows; a frontend that carries one is caught."""
+    return tuple(mutant for mutant in discover() if mutant.visible() == "black-box")
+
+
 def find_mutant(mutant_id: str) -> type[Mutant]:
     """Return the mutant of this id.
 

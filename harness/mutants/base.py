@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import abc
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from client.components import Components
+
+Visibility = Literal["black-box", "white-box"]
+"""Whether a fault shows on the wire and in answers, or only inside the client."""
 
 
 class Mutant(abc.ABC):
@@ -17,6 +20,8 @@ class Mutant(abc.ABC):
         bug: what happened because of it, in one sentence.
         source: where it comes from.
         killed_by: id of the invariant that must catch it.
+        hidden_because: why that invariant cannot catch it in a frontend of which only the wire,
+            the answers and the log are seen; ``""`` if it can.
     """
 
     id: ClassVar[str]
@@ -24,6 +29,12 @@ class Mutant(abc.ABC):
     bug: ClassVar[str]
     source: ClassVar[str]
     killed_by: ClassVar[str]
+    hidden_because: ClassVar[str] = ""
+
+    @classmethod
+    def visible(cls) -> Visibility:
+        """Where the fault shows."""
+        return "white-box" if cls.hidden_because else "black-box"
 
     @classmethod
     @abc.abstractmethod
