@@ -10,14 +10,20 @@ from client.protocol.profiles import profile_for
 from harness.failure import FailureFile, FailureFileError, read_failure
 from harness.invariants import discover
 from harness.play import play, schedule_digest
-from harness.runner import Attempt, cached_target, expectation_name, make_spec
+from harness.runner import (
+    Attempt,
+    cached_target,
+    expectation_name,
+    make_spec,
+    planned_trials,
+)
 from harness.scenario.loader import LoadedScenario, parse
 from harness.tape import Replayer, Tape, TapeDivergence, TapeFormatError
-from harness.targets.target import Target
+from harness.targets.target import Target, part_for
 from harness.verdict import VIOLATED
 
 TRIALS_REAL = 5
-"""A real target has no tape; the failure is looked for this often."""
+"""A real target has no tape; the failure is looked for this often, a race as often as it says."""
 
 
 class ReplayKind(enum.Enum):
@@ -53,7 +59,7 @@ def replay(path: Path) -> ReplayOutcome:
     _check_promise(failure, loaded, path)
     try:
         profile = profile_for(failure.profile)
-        target = cached_target(failure.request)
+        target = part_for(cached_target(failure.request), loaded.scenario)
         spec = make_spec(loaded.scenario, target, profile, failure.mutant)
     except (ValueError, KeyError) as error:
         msg = f"{path}: {error}"
@@ -94,7 +100,7 @@ def _check_promise(failure: FailureFile, loaded: LoadedScenario, path: Path) -> 
 def _replay_real(failure: FailureFile, target: Target, loaded: LoadedScenario) -> ReplayOutcome:
     spec = make_spec(loaded.scenario, target, profile_for(failure.profile), failure.mutant)
     outcome: ReplayOutcome | None = None
-    for _ in range(TRIALS_REAL):
+    for _ in range(max(TRIALS_REAL, planned_trials(loaded.scenario))):
         attempt = Attempt(play(spec, target.world(None)), None, "")
         outcome = _outcome(failure, attempt, same=None)
         if outcome.kind is ReplayKind.REPRODUCED:

@@ -50,7 +50,8 @@ class ScenarioResult:
     Attributes:
         scenario: its id.
         profile: the release whose promises were judged.
-        status: ``held``, ``violated``, ``not_judged`` or ``error`` (see ``verdict.status_of``).
+        status: ``held``, ``violated``, ``not_judged`` or ``error`` (see ``verdict.status_of``);
+            ``unstable`` if repeats of it differ.
         known: what the scenario's ``known`` entries predict for this release of a real
             frontend: invariant ids, or ``expectation``; empty for the reference client.
         error: what failed in us or in the target, or ``None``.
@@ -62,6 +63,7 @@ class ScenarioResult:
         reason: why nothing was judged although nothing failed, or ``None``.
         failure_file_error: why there is no failure file although one is due, or ``None``.
         should_lines: for each violated ``should`` its witness as text, not part of the JSON.
+        repeats: what each repeat came to, in order; empty where it was played once.
     """
 
     scenario: str
@@ -85,3 +87,4 @@ class ScenarioResult:
     witness_lines: tuple[str, ...] = field(default=())
     failure_file_error: str | None = None
     should_lines: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
+    repeats: tuple[str, ...] = ()

@@ -26,9 +26,9 @@ from harness.strategies import make_strategy
 from harness.tape import Recorder as TapeRecorder
 from harness.tape import Replayer, Tape
 from harness.targets.base import TargetError
-from harness.targets.registry import is_black_box, open_target
-from harness.targets.request import TargetRequest
-from harness.targets.target import Target
+from harness.targets.registry import open_target, takes_mutant
+from harness.targets.request import TargetRequest, is_reference
+from harness.targets.target import Target, part_for, program_of
 from harness.trace.render import render
 from harness.verdict import (
     ERROR,
@@ -64,6 +64,8 @@ class RunOptions:
     frontend_env: tuple[tuple[str, str], ...] = ()
     attach: str | None = None
     adapter: str | None = None
+    race_budget_s: float | None = None
+    """Seconds after which a race in which nothing is predicted gets no further trial."""
 
     @property
     def request(self) -> TargetRequest:
@@ -74,7 +76,7 @@ class RunOptions:
             profile=self.profile,
             arguments=self.frontend_args,
             environment=self.frontend_env,
-            mutant=self.mutant if is_black_box(self.target) else None,
+            mutant=self.mutant if takes_mutant(self.target) else None,
             attach=self.attach,
             adapter=self.adapter,
         )
@@ -160,6 +162,14 @@ def choose_profile(target: Target, scenario: Scenario, asked: str | None) -> Pro
     return next((p for p in newest_first if p.version in applies), None)
 
 
+def planned_trials(scenario: Scenario) -> int:
+    """How many trials of a real frontend make a miss unlikely enough; 1 if it is no race."""
+    if scenario.trials is None:
+        return 1
+    needed = math.ceil(math.log(MISS_ACCEPTED) / math.log(scenario.trials.miss))
+    return min(needed, scenario.trials.max)
+
+
 def run_scenario(loaded: LoadedScenario, options: RunOptions) -> ScenarioResult:
     """Run one scenario to its result; never raises for a broken target.
 
@@ -184,7 +194,7 @@ def _run(loaded: LoadedScenario, options: RunOptions) -> ScenarioResult:
         seed=options.seed,
     )
     try:
-        target = cached_target(options.request)
+        target = part_for(cached_target(options.request), scenario)
         profile = choose_profile(target, scenario, options.profile)
         if profile is None:
             fixed = target.profile(options.profile)
@@ -201,7 +211,7 @@ def _run(loaded: LoadedScenario, options: RunOptions) -> ScenarioResult:
             return replace(base, reason=f"target lacks {', '.join(missing)}")
         if (why := target.unsupported(scenario, profile)) is not None:
             return replace(base, reason=why)
-        if target.black_box and options.mutant is not None:
+        if program_of(target) and options.mutant and not is_reference(options.frontend):
             return replace(base, reason="a mutant is a variant of the reference client")
         return Campaign(loaded, options, target, profile).run(base)
     except TargetError as error:
@@ -224,16 +234,37 @@ class Campaign:
         """How many schedules, or trials on a target whose order cannot be chosen."""
         if self._target.deterministic:
             return self._options.schedules
-        trials = self._loaded.scenario.trials
         wanted = self._options.schedules
-        if self._target.black_box and trials is not None:
-            needed = math.ceil(math.log(MISS_ACCEPTED) / math.log(trials.miss))
-            wanted = max(wanted, min(needed, trials.max))
+        if self._target.black_box:
+            wanted = max(wanted, planned_trials(self._loaded.scenario))
         return wanted
+
+    def _predicted(self) -> tuple[str, ...]:
+        """What ``known`` predicts here; it speaks of releases, not of our own client or server."""
+        program = program_of(self._target)
+        if program is None or is_reference(self._options.frontend):
+            return ()
+        return predicted(self._loaded.scenario.known, self._profile.version, program)
+
+    def _deadline(self) -> float | None:
+        """When a race has used up its budget, on the monotonic clock; ``None``: it has none.
+
+        A predicted violation is looked for to the end: a missing one must not be missing for
+        want of time.
+        """
+        scenario, budget = self._loaded.scenario, self._options.race_budget_s
+        if budget is None or scenario.trials is None or not self._target.black_box:
+            return None
+        if self._predicted():
+            return None
+        return time.monotonic() + budget  # noqa: TID251 - real time is what is spent
 
     def attempts(self) -> Iterator[Attempt]:
         """Play one schedule after the other."""
+        deadline = self._deadline()
         for index in range(self._count()):
+            if index and deadline is not None and time.monotonic() >= deadline:  # noqa: TID251
+                return
             yield self._attempt(index)
 
     def _attempt(self, index: int) -> Attempt:
@@ -264,7 +295,6 @@ class Campaign:
                 failed = attempt
                 break
         played = len(verdicts)
-        black = self._target.black_box
         scenario = self._loaded.scenario
         merged_expectations = merge_expectations(expectations)
         merged_verdicts = merge_all(verdicts)
@@ -275,7 +305,7 @@ class Campaign:
             base,
             status=status,
             reason="nothing that it expects was exercised" if status == NOT_JUDGED else None,
-            known=predicted(scenario.known, self._profile.version) if black else (),
+            known=self._predicted(),
             expectations=merged_expectations,
             verdicts=merged_verdicts,
             schedules=played if self._target.deterministic else 0,
@@ -336,4 +366,5 @@ def make_spec(scenario: Scenario, target: Target, profile: Profile, mutant: str 
         components=components,
         make_frontend=target.frontend(),
         black_box=target.black_box,
+        chapters=getattr(target, "chapters", None),
     )

@@ -12,6 +12,8 @@ from harness.results import ExpectationResult, ScenarioResult, VerdictResult
 from harness.scenario.model import Known
 
 HELD, VIOLATED, NOT_JUDGED, ERROR = "held", "violated", "not_judged", "error"
+UNSTABLE = "unstable"
+"""Status of a scenario whose repeats differ: neither kept nor broken can be relied on."""
 EXPECTATION = "expectation"
 """What ``known.invariant`` names when an expectation of the scenario itself fails."""
 _RANK = {NOT_JUDGED: 0, HELD: 1, VIOLATED: 2}
@@ -93,15 +95,35 @@ def status_of(
     return NOT_JUDGED
 
 
+def why_not_judged(result: ScenarioResult) -> str:
+    """Why a scenario was not judged: the reasons of its expectations, else of its verdicts."""
+    if result.reason:
+        return result.reason
+    expected = [
+        f"step {e.step}: {e.expected} ({e.seen})"
+        for e in result.expectations
+        if e.status == NOT_JUDGED
+    ]
+    if expected:
+        return "; ".join(dict.fromkeys(expected))
+    reasons = [v.reason for v in result.verdicts if v.verdict == NOT_JUDGED and v.reason]
+    unique = list(dict.fromkeys(reasons))
+    return "; ".join(unique[:3]) or "nothing that it expects was exercised"
+
+
 # --- known faults ---------------------------------------------------------------------------
 
 
-def predicted(known: Iterable[Known], release: Version) -> tuple[str, ...]:
-    """What ``known`` entries predict for a release: ``introduced_in ≤ release < fixed_in``."""
+def predicted(known: Iterable[Known], release: Version, target: str = "vllm-rs") -> tuple[str, ...]:
+    """What ``known`` entries predict for a release: ``introduced_in ≤ release < fixed_in``.
+
+    ``target``: whose release it is; entries of another target predict nothing.
+    """
     found = [
         entry.invariant
         for entry in known
-        if (entry.introduced_in is None or Version(entry.introduced_in) <= release)
+        if entry.target == target
+        and (entry.introduced_in is None or Version(entry.introduced_in) <= release)
         and (entry.fixed_in is None or release < Version(entry.fixed_in))
     ]
     return tuple(dict.fromkeys(found))
@@ -147,7 +169,7 @@ def assess(result: ScenarioResult) -> Assessment:
     if any(e.status == VIOLATED for e in result.expectations):
         must.append(EXPECTATION)
     seen = {*must, *should}
-    judged = result.status in {HELD, VIOLATED}
+    judged = result.status in {HELD, VIOLATED, UNSTABLE}
     return Assessment(
         known=tuple(name for name in [*must, *should] if name in result.known),
         unknown=tuple(name for name in must if name not in result.known),
@@ -170,9 +192,12 @@ def counts(result: ScenarioResult, *, allow_known: bool, strict: bool) -> bool:
 
     ``allow_known``: predicted violations do not count, and predicted ones that are missing do.
     ``strict``: what could not be judged counts, and violated ``should`` invariants.
+    What differs between repeats counts always.
     """
     if result.status == ERROR:
         return False
+    if result.status == UNSTABLE:
+        return True
     found = assess(result)
     if strict and (result.status == NOT_JUDGED or found.should):
         return True
@@ -219,6 +244,7 @@ class Summary:
     not_judged: int
     error: int
     exit: int
+    unstable: int = 0
 
 
 def summarise(results: Sequence[ScenarioResult], code: ExitCode) -> Summary:
@@ -231,4 +257,5 @@ def summarise(results: Sequence[ScenarioResult], code: ExitCode) -> Summary:
         not_judged=statuses.count(NOT_JUDGED),
         error=statuses.count(ERROR),
         exit=int(code),
+        unstable=statuses.count(UNSTABLE),
     )

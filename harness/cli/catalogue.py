@@ -13,6 +13,7 @@ from harness.scenario.needs import needs
 from harness.targets.base import TargetError
 from harness.targets.registry import KINDS, open_target
 from harness.targets.request import TargetRequest
+from harness.targets.vllm_py.sources import available as available_sources
 from harness.targets.vllm_rs.fetch import available
 
 Row = dict[str, Any]
@@ -85,6 +86,8 @@ def targets() -> list[Row]:
         row: Row = {"id": kind, "title": title, "available": False, "reason": None}
         if kind == "vllm-rs" and available(NEWEST) is None:
             # Opening it would download a large wheel.
+            row |= {"version": NEWEST, "capabilities": [], "reason": f"{NEWEST} is not fetched"}
+        elif kind == "vllm-py" and available_sources(NEWEST) is None:
             row |= {"version": NEWEST, "capabilities": [], "reason": f"{NEWEST} is not fetched"}
         else:
             try:

@@ -83,7 +83,7 @@ def check_addresses(addresses: JoinAddresses) -> None:
     given = {
         f"--{name.replace('_', '-')}": address
         for name, address in dataclasses.asdict(addresses).items()
-        if address is not None
+        if isinstance(address, str)
     }
     others = [name for name in given if name != "--handshake"]
     if "--handshake" in given and others:

@@ -13,9 +13,14 @@ from typing import Any
 
 import click
 
+from harness.cli.bisect_cmd import bisect_command
+from harness.cli.capture_cmd import capture_command
+from harness.cli.decode_cmd import decode_command
+from harness.cli.diff_cmd import diff_command
 from harness.cli.engine_cmd import engine
 from harness.cli.frontend_cmd import frontend
 from harness.cli.list_cmd import list_command
+from harness.cli.matrix_cmd import matrix_command
 from harness.cli.output import CommandError
 from harness.cli.pool import describe_error
 from harness.cli.replay_cmd import replay_command
@@ -42,11 +47,13 @@ Examples:
   wavecheck frontend fetch 0.33.0           get a release of the real frontend
   wavecheck run --target vllm-rs --frontend 0.33.0 --allow-known
   wavecheck replay wavecheck-out/FILE       play a failure again
+  wavecheck matrix                          everything on every release, as one table
+  wavecheck bisect utility/failing-beside-hanging   in which release that changed
 
 \b
 Exit codes:
   0    no violation, and at least one scenario held
-  1    a violation
+  1    a violation, or repeats that differ
   2    bad input, wrong use, or nothing selected
   3    the target or the harness failed
   4    nothing could be judged (replay: diverged)
@@ -186,8 +193,13 @@ def cli() -> None:
 
 
 cli.add_command(run_command)
+cli.add_command(matrix_command)
+cli.add_command(bisect_command)
 cli.add_command(replay_command)
 cli.add_command(validate_command)
 cli.add_command(list_command)
 cli.add_command(frontend)
 cli.add_command(engine)
+cli.add_command(decode_command)
+cli.add_command(capture_command)
+cli.add_command(diff_command)

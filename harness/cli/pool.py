@@ -36,15 +36,21 @@ PR_SET_PDEATHSIG = 1
 Work = Callable[[LoadedScenario, RunOptions], ScenarioResult]
 """Runs one scenario; importable by name, so that a worker process finds it."""
 OnResult = Callable[[ScenarioResult], None]
+OnDone = Callable[[int, ScenarioResult], None]
 Stops = Callable[[ScenarioResult], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One scenario with the options of its run."""
+    """One scenario with the options of its run.
+
+    ``plays``: how often the work may play it; if more than once, the work itself holds each
+    play to the time limit.
+    """
 
     loaded: LoadedScenario
     options: RunOptions
+    plays: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ def execute(job: Job, work: Work) -> ScenarioResult:
     Raises:
         KeyboardInterrupt: interrupted by a person.
     """
-    with _time_limit(job.options.timeout_s) as limit:
+    with _time_limit(job.options.timeout_s if job.plays == 1 else None) as limit:
         try:
             return work(job.loaded, job.options)
         except KeyboardInterrupt:
@@ -155,7 +161,13 @@ def interruptible() -> Iterator[None]:
 
 
 def run_jobs(
-    jobs: Sequence[Job], work: Work, *, processes: int, on_result: OnResult, stops: Stops
+    jobs: Sequence[Job],
+    work: Work,
+    *,
+    processes: int,
+    on_result: OnResult,
+    stops: Stops,
+    on_done: OnDone = lambda _index, _result: None,
 ) -> Batch:
     """Run jobs and collect their results in the order of the jobs.
 
@@ -166,10 +178,12 @@ def run_jobs(
         on_result: told of each result, in the order of the jobs, as soon as that allows.
         stops: whether a result ends the batch. Jobs before it still count, later ones do not,
             so that the results do not depend on the number of processes.
+        on_done: told of each result and the index of its job as soon as it is there, in any
+            order.
     """
     if processes <= 1 or len(jobs) <= 1:
-        return _run_here(jobs, work, on_result, stops)
-    pool = _Pool(jobs, work, on_result, stops)
+        return _run_here(jobs, work, on_result, stops, on_done)
+    pool = _Pool(jobs, work, on_result, stops, on_done)
     try:
         pool.run(min(processes, len(jobs)))
     except KeyboardInterrupt:
@@ -182,12 +196,15 @@ def run_jobs(
     return Batch(pool.results(), interrupted=False)
 
 
-def _run_here(jobs: Sequence[Job], work: Work, on_result: OnResult, stops: Stops) -> Batch:
+def _run_here(
+    jobs: Sequence[Job], work: Work, on_result: OnResult, stops: Stops, on_done: OnDone
+) -> Batch:
     results: list[ScenarioResult] = []
     try:
-        for job in jobs:
+        for index, job in enumerate(jobs):
             result = execute(job, work)
             results.append(result)
+            on_done(index, result)
             on_result(result)
             if stops(result):
                 break
@@ -209,7 +226,15 @@ class _Worker:
 class _Pool:
     """Worker processes and what they do. Used by one ``run_jobs`` only."""
 
-    def __init__(self, jobs: Sequence[Job], work: Work, on_result: OnResult, stops: Stops) -> None:
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        work: Work,
+        on_result: OnResult,
+        stops: Stops,
+        on_done: OnDone,
+    ) -> None:
+        self._on_done = on_done
         self._jobs = jobs
         self._work = work
         self._on_result = on_result
@@ -275,7 +300,7 @@ class _Pool:
         worker.index = self._next
         self._next += 1
         if (limit := job.options.timeout_s) is not None:
-            worker.deadline = _now() + limit + 2 * CLEAN_UP_S
+            worker.deadline = _now() + limit * job.plays + 2 * CLEAN_UP_S
         # A worker that died is noticed when its end of the pipe is read.
         with contextlib.suppress(BrokenPipeError):
             worker.link.send(job)
@@ -315,6 +340,7 @@ class _Pool:
 
     def _finish(self, index: int, result: ScenarioResult) -> None:
         self._done[index] = result
+        self._on_done(index, result)
         if index < self._last and self._stops(result):
             self._last = index + 1
         while self._told < self._last and self._told in self._done:

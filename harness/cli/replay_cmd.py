@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -9,7 +10,7 @@ import click
 from harness.cli.catalogue import invariant_doc
 from harness.cli.output import CommandError, Output, json_option, usage_error
 from harness.cli.pool import interruptible
-from harness.failure import FailureFileError
+from harness.failure import FailureFile, FailureFileError
 from harness.replay import ReplayKind, ReplayOutcome, replay
 from harness.reports.diagnostic import Diagnostic
 from harness.reports.json_report import SCHEMA
@@ -65,6 +66,11 @@ def replay_command(file: Path, json_file: str | None) -> int:
             "file": str(file),
             "scenario": failure.scenario_id,
             "target": failure.target,
+            "frontend": failure.frontend,
+            "frontend_args": list(failure.frontend_args),
+            "frontend_env": dict(failure.request.environment),
+            "attach": failure.attach,
+            "adapter": failure.adapter,
             "profile": failure.profile,
             "mutant": failure.mutant,
             "violated": failure.violated,
@@ -79,10 +85,25 @@ def replay_command(file: Path, json_file: str | None) -> int:
     return int(code)
 
 
+def _setting(failure: FailureFile) -> list[str]:
+    """What the failure was seen on and how it was started, as far as it was not the default."""
+    given = {
+        "target": failure.target,
+        "frontend": failure.frontend,
+        "attached to": failure.attach,
+        "adapter": failure.adapter,
+        "profile": failure.profile,
+        "mutant": failure.mutant,
+    }
+    told = [f"{name} {value}" for name, value in given.items() if value is not None]
+    told += [f"frontend-arg {shlex.quote(word)}" for word in failure.frontend_args]
+    told += [f"frontend-env {name}" for name, _ in failure.request.environment]
+    return told
+
+
 def _message(outcome: ReplayOutcome, file: Path) -> Diagnostic:
     failure = outcome.failure
-    mutant = f", mutant {failure.mutant}" if failure.mutant is not None else ""
-    where = f"{failure.scenario_id} (target {failure.target}, profile {failure.profile}{mutant})"
+    where = f"{failure.scenario_id} ({', '.join(_setting(failure))})"
     if outcome.kind is not ReplayKind.REPRODUCED:
         helps = {
             ReplayKind.GONE: "nothing to do; delete the file",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,14 @@ import click
 
 from client.protocol.profiles import RELEASES
 from harness.cli.catalogue import invariant_doc
+from harness.cli.frontend_flags import (
+    Environment,
+    check_as_release,
+    check_mutant,
+    fixed_path,
+    start_options,
+)
+from harness.cli.last_failed import Failed, recall, remember
 from harness.cli.output import (
     STDOUT,
     CommandError,
@@ -24,7 +33,10 @@ from harness.cli.output import (
     unknown_word,
     usage_error,
 )
-from harness.cli.pool import Batch, Job, interruptible, run_jobs
+from harness.cli.pool import Batch, Job, Work, interruptible, run_jobs
+from harness.cli.repeating import Repeated
+from harness.cli.selecting import Part, Shard, chosen, part_options
+from harness.failure import OUT_DEFAULT
 from harness.mutants import discover as discover_mutants
 from harness.reports.diagnostic import Diagnostic
 from harness.reports.json_report import run_document
@@ -41,8 +53,13 @@ from harness.targets.request import TargetRequest
 from harness.verdict import ERROR, ExitCode, counts, exit_code
 from harness.version import tool_version
 
-BLACK_BOX = "vllm-rs"
-"""The kind of target that is not the reference client."""
+FRONTEND = "vllm-rs"
+"""The kind of target that starts a frontend's process."""
+ADAPTER = "adapter"
+"""The kind of target that is driven through a command of the user's."""
+OURS = ("sim", "zmq", ADAPTER)
+"""Targets that take a mutant as they are: our own client, or a command that may know it."""
+REPEAT_MAX = 10_000
 ALL = "all"
 """``--profile all``: each release to which a scenario applies."""
 TIMEOUT_S = 300
@@ -61,10 +78,12 @@ Examples:
   wavecheck run --schedules 200 --strategy random --seed 7 --jobs 2
   wavecheck run --mutant ID                    see what a known bug looks like
   wavecheck run --target vllm-rs --frontend 0.28.0 --json result.json
+  wavecheck run --target vllm-rs --frontend target/release/vllm-rs --as-release 0.33.0 --quick
+  wavecheck run --target vllm-rs --frontend 0.33.0 --shard 1/4 --repeat 3
 """
 
 
-def _a_number(
+def a_number(
     _context: click.Context, parameter: click.Parameter, value: float | None
 ) -> float | None:
     """Refuse ``nan``, which is in every range since it is neither too small nor too large."""
@@ -88,7 +107,18 @@ def _a_number(
     "--frontend",
     metavar="V|PATH",
     help="The real frontend to judge: a vLLM release, fetched if need be, or a binary. "
-    "Default: the newest known release.",
+    "`reference` or reference:V is our own client as a server. Default: the newest known release.",
+)
+@start_options
+@click.option(
+    "--attach",
+    metavar="ADDRESS",
+    help="Drive the frontend at this address, which somebody else started.",
+)
+@click.option(
+    "--adapter",
+    metavar="CMD",
+    help="The command of an adapter, for --target adapter. Default: ours, over our client.",
 )
 @click.option(
     "--profile",
@@ -116,7 +146,16 @@ def _a_number(
     help="Seed of the strategy; the same seed plays the same schedules anywhere.",
 )
 @click.option("--mutant", metavar="ID", help="Judge a reference client that has this known bug.")
-@click.option("-k", "word", metavar="WORD", help="Only scenarios with WORD in their id or title.")
+@part_options
+@click.option(
+    "--repeat",
+    type=click.IntRange(1, REPEAT_MAX),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Play each scenario N times; one whose repeats differ is unstable, which counts as a "
+    "violation.",
+)
 @click.option("-x", "stop_first", is_flag=True, help="Stop at the first violation or error.")
 @click.option(
     "--jobs",
@@ -129,7 +168,7 @@ def _a_number(
 @click.option(
     "--timeout",
     type=click.FloatRange(0, TIMEOUT_MAX_S, min_open=True),
-    callback=_a_number,
+    callback=a_number,
     metavar="S",
     help="Safety net: seconds after which one scenario is stopped and counts as an error. "
     f"Default: {TIMEOUT_S}, and 1 more for each schedule.",
@@ -172,12 +211,21 @@ def _same_file(one: str, other: str) -> bool:
 class _Flags:
     target: str
     frontend: str | None
+    frontend_arg: tuple[str, ...]
+    frontend_env: Environment
+    as_release: str | None
+    attach: str | None
+    adapter: str | None
     profile: str | None
     schedules: int
     strategy: str
     seed: int
     mutant: str | None
     word: str | None
+    quick: bool
+    shard: Shard | None
+    last_failed: bool
+    repeat: int
     stop_first: bool
     jobs: int
     timeout: float | None
@@ -186,6 +234,16 @@ class _Flags:
     json_file: str | None
     junit_file: str | None
     out: Path | None
+
+    @property
+    def release(self) -> str | None:
+        """The release to judge by, however it was said; not ``all``."""
+        return self.as_release or (None if self.profile == ALL else self.profile)
+
+    @property
+    def folder(self) -> Path:
+        """Where failure files go."""
+        return self.out if self.out is not None else Path(OUT_DEFAULT)
 
 
 class _Run:
@@ -200,6 +258,7 @@ class _Run:
         self._total = 0
         self._killers = [m.killed_by for m in discover_mutants() if m.id == self._flags.mutant]
         self._named: dict[str, list[str]] = {}
+        self._paths: dict[str, str] = {}
 
     def go(self) -> ExitCode:
         """Check the flags, play, report."""
@@ -210,13 +269,14 @@ class _Run:
         except TargetError as error:
             return self._no_target(error)
         self._named = {one.id: one.scenario.invariants for one in loaded}
+        self._paths = {one.id: os.path.abspath(one.path) for one in loaded}
         jobs = self._jobs(loaded)
         self._total = len(jobs)
         self._output.say(self._headline(info, len(loaded)))
         self._tell_progress(jobs)
         batch = run_jobs(
             jobs,
-            run_scenario,
+            self._work(),
             processes=self._flags.jobs,
             on_result=lambda result: self._tell(result, jobs),
             stops=self._stops,
@@ -252,42 +312,24 @@ class _Run:
                 raise usage_error(msg, expected="one file for each report")
         if flags.out is not None:
             check_folder(flags.out, "--out")
-        if flags.mutant is not None and flags.target == BLACK_BOX:
-            msg = f"--mutant does not go with --target {flags.target}"
-            raise usage_error(
-                msg,
-                help_text="a mutant is a variant of the reference client: use sim or zmq",
-            )
+        if flags.mutant is not None and flags.target not in OURS:
+            check_mutant(flags.mutant, [flags.frontend])
 
     def _select(self) -> list[LoadedScenario]:
-        try:
-            loaded = selection.load_all(selection.select(self._names))
-        except selection.SelectionError as error:
-            raise usage_error(str(error), help_text=error.help) from error
-        except selection.InvalidScenariosError as error:
-            found = [diagnostic for one in error.errors for diagnostic in one.diagnostics()]
-            raise CommandError(found, ExitCode.USAGE) from error
-        for name in selection.shadowed(self._names):
-            note = f"note: '{name}' is the built-in one; write ./{name} for the path here"
-            click.echo(note, err=True)
-        if self._flags.word is None:
-            return loaded
-        matching = selection.matching(loaded, self._flags.word)
-        if not matching:
-            msg = f"none of {len(loaded)} scenarios has '{self._flags.word}' in its id or title"
-            raise usage_error(
-                msg,
-                help_text="see `wavecheck list scenarios`",
-            )
-        return matching
+        flags = self._flags
+        part = Part(
+            word=flags.word,
+            quick=flags.quick,
+            shard=flags.shard,
+            failed=recall(flags.folder) if flags.last_failed else None,
+        )
+        return chosen(self._names, part)
 
     def _open_target(self) -> TargetInfo:
         """What the target is; refuses flags that it cannot serve before it is opened."""
-        flags = self._flags
         self._check_target_flags()
-        profile = None if flags.profile == ALL else flags.profile
         try:
-            target = open_target(TargetRequest(flags.target, flags.frontend, profile))
+            target = open_target(self._request())
         except ValueError as error:
             # An unknown release of the frontend, or a path that is none.
             raise usage_error(str(error)) from error
@@ -296,8 +338,22 @@ class _Run:
                 self._output.show(Diagnostic("note", note))
         return target.info
 
+    def _request(self) -> TargetRequest:
+        flags = self._flags
+        return RunOptions(
+            target=flags.target,
+            frontend=fixed_path(flags.frontend),
+            profile=flags.release,
+            mutant=flags.mutant,
+            frontend_args=flags.frontend_arg,
+            frontend_env=flags.frontend_env,
+            attach=flags.attach,
+            adapter=flags.adapter,
+        ).request
+
     def _check_target_flags(self) -> None:
         flags = self._flags
+        self._check_start_flags()
         if not is_black_box(flags.target):
             if flags.frontend is not None:
                 msg = f"--frontend does not go with --target {flags.target}"
@@ -313,12 +369,43 @@ class _Run:
                 help_text="the frontend decides the release: run once for each --frontend",
             )
 
+    def _check_start_flags(self) -> None:
+        """Refuse flags on how a frontend is started, where none is."""
+        flags = self._flags
+        given = {
+            "--frontend-arg": flags.frontend_arg,
+            "--frontend-env": flags.frontend_env,
+            "--as-release": flags.as_release,
+            "--attach": flags.attach,
+        }
+        named = next((flag for flag, value in given.items() if value), None)
+        if named is not None and flags.target != FRONTEND:
+            msg = f"{named} does not go with --target {flags.target}"
+            raise usage_error(msg, expected=f"--target {FRONTEND}")
+        if flags.attach is not None and (flags.frontend_arg or flags.frontend_env):
+            msg = "--attach does not go with --frontend-arg or --frontend-env"
+            raise usage_error(msg, help_text="who starts the frontend gives it its arguments")
+        if flags.adapter is not None and flags.target != ADAPTER:
+            msg = f"--adapter does not go with --target {flags.target}"
+            raise usage_error(msg, expected="--target adapter --adapter 'CMD ...'")
+        frontends = [] if flags.frontend is None else [flags.frontend]
+        check_as_release(flags.as_release, frontends, attached=flags.attach is not None)
+        if flags.as_release is not None and flags.profile not in {None, flags.as_release}:
+            msg = f"--as-release {flags.as_release} contradicts --profile {flags.profile}"
+            raise usage_error(msg, help_text="they mean the same for a file; give one")
+
+    def _work(self) -> Work:
+        flags = self._flags
+        if flags.repeat == 1:
+            return run_scenario
+        return Repeated(run_scenario, flags.repeat, by_known=flags.allow_known)
+
     def _jobs(self, loaded: Sequence[LoadedScenario]) -> list[Job]:
         flags = self._flags
         options = RunOptions(
             target=flags.target,
-            frontend=flags.frontend,
-            profile=flags.profile,
+            frontend=fixed_path(flags.frontend),
+            profile=flags.release,
             schedules=flags.schedules,
             strategy=flags.strategy,
             seed=flags.seed,
@@ -327,11 +414,15 @@ class _Run:
             allow_known=flags.allow_known,
             strict=flags.strict,
             out=flags.out,
+            frontend_args=flags.frontend_arg,
+            frontend_env=flags.frontend_env,
+            attach=flags.attach,
+            adapter=flags.adapter,
         )
         if flags.profile != ALL:
-            return [Job(one, options) for one in loaded]
+            return [Job(one, options, flags.repeat) for one in loaded]
         return [
-            Job(one, replace(options, profile=release))
+            Job(one, replace(options, profile=release), flags.repeat)
             for one in loaded
             for release in selection.releases_of(one.scenario, RELEASES)
         ]
@@ -340,12 +431,18 @@ class _Run:
         flags = self._flags
         parts = [f"{scenarios} scenarios" if scenarios != 1 else "1 scenario"]
         parts.append(f"target {info.kind} {info.version}")
-        if flags.profile is not None:
-            parts.append(f"profile {flags.profile}")
+        if (profile := flags.as_release or flags.profile) is not None:
+            parts.append(f"profile {profile}")
+        if flags.attach is not None:
+            parts.append(f"attached to {flags.attach}")
+        parts += [f"frontend-arg {shlex.quote(word)}" for word in flags.frontend_arg]
+        parts += [f"frontend-env {name}" for name, _ in flags.frontend_env]
         if flags.mutant is not None:
             parts.append(f"mutant {flags.mutant}")
         many = f"{flags.schedules} schedule{'' if flags.schedules == 1 else 's'}"
         parts.append(f"strategy {flags.strategy}, {many}, seed {flags.seed}")
+        if flags.repeat > 1:
+            parts.append(f"{flags.repeat} repeats")
         return f"wavecheck {tool_version()}: {', '.join(parts)}"
 
     # --- meanwhile --------------------------------------------------------------------------
@@ -399,6 +496,7 @@ class _Run:
             summary_line(results, code, allow_known=flags.allow_known, strict=flags.strict)
         )
         self._output.write(run_document(info, results, code))
+        self._remember(batch)
         if flags.junit_file is not None:
             report = junit(
                 results,
@@ -414,6 +512,18 @@ class _Run:
                 title = f"cannot write {flags.junit_file}: {error.strerror or error}"
                 raise CommandError([Diagnostic("error", title)], ExitCode.HARNESS) from error
         return code
+
+    def _remember(self, batch: Batch) -> None:
+        """Keep what failed, for ``--last-failed``; an interrupted run forgets nothing."""
+        flags = self._flags
+        failed = [
+            Failed(result.scenario, self._paths[result.scenario])
+            for result in batch.results
+            if result.status == ERROR
+            or counts(result, allow_known=flags.allow_known, strict=flags.strict)
+        ]
+        if failed or not batch.interrupted:
+            remember(flags.folder, failed)
 
     def _no_target(self, error: TargetError) -> ExitCode:
         """The target cannot be had: say so, and leave a document for who asked for one."""

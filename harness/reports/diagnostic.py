@@ -22,6 +22,8 @@ LEVEL_STYLES = {
     "error": "bold red",
     "violated": "bold red",
     "blind": "bold red",
+    "regression": "bold red",
+    "unstable": "bold red",
     "known": "bold yellow",
     "not judged": "bold yellow",
     "note": "bold",
@@ -42,7 +44,8 @@ class Diagnostic:
     """One problem, in parts.
 
     Attributes:
-        level: ``error``, ``violated``, ``blind``, ``known``, ``not judged`` or ``note``.
+        level: ``error``, ``violated``, ``blind``, ``known``, ``not judged`` or ``note``; in a
+            matrix also ``regression`` and ``unstable``.
         title: one line that stands alone; further lines are shown below it.
         code: id of the invariant or of the kind of problem; shown in brackets.
         where: ``file:line:column`` of a file, or scenario and settings of a run.

@@ -9,9 +9,9 @@ from pathlib import Path
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from harness.reports.diagnostic import plain
-from harness.reports.text import InvariantDoc, diagnostics, label, why_not_judged
+from harness.reports.text import InvariantDoc, diagnostics, label
 from harness.results import ScenarioResult
-from harness.verdict import ERROR, NOT_JUDGED, assess, counts
+from harness.verdict import ERROR, NOT_JUDGED, UNSTABLE, assess, counts, why_not_judged
 
 # What XML 1.0 cannot hold, even escaped.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -45,8 +45,12 @@ def junit(
         )
         text = _clean("\n\n".join(plain(message) for message in messages))
         title = _clean(messages[0].title if messages else result.status)
-        if result.status == ERROR:
-            outcome: Error | Failure | Skipped | None = Error(title, result.status)
+        if result.status == UNSTABLE:
+            outcome: Error | Failure | Skipped | None = Failure(
+                _clean(result.reason or title), UNSTABLE
+            )
+        elif result.status == ERROR:
+            outcome = Error(title, result.status)
         elif result.status == NOT_JUDGED:
             outcome = Skipped(_clean(why_not_judged(result)), "not judged")
         elif counts(result, allow_known=allow_known, strict=strict):

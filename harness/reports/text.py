@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -14,12 +15,14 @@ from harness.verdict import (
     EXPECTATION,
     HELD,
     NOT_JUDGED,
+    UNSTABLE,
     VIOLATED,
     ExitCode,
     assess,
     is_known,
     most_telling,
     summarise,
+    why_not_judged,
 )
 
 InvariantDoc = Callable[[str], Mapping[str, str]]
@@ -33,6 +36,7 @@ _STYLES = {
     VIOLATED: "bold red",
     NOT_JUDGED: "yellow",
     ERROR: "bold magenta",
+    UNSTABLE: "bold red",
     "known": "yellow",
     "blind": "bold red",
 }
@@ -68,32 +72,22 @@ def result_line(result: ScenarioResult, *, allow_known: bool = False) -> Text:
         out.append(f"  mutant {result.mutant}", "dim")
     played = [
         f"{count} {noun}"
-        for count, noun in ((result.schedules, "schedules"), (result.trials, "trials"))
+        for count, noun in (
+            (len(result.repeats), "repeats"),
+            (result.schedules, "schedules"),
+            (result.trials, "trials"),
+        )
         if count > 1
     ]
     out.append(f"  ({', '.join([*played, f'{result.duration_s:.2f} s'])})", "dim")
     if result.status == NOT_JUDGED:
         out.append(f"\n{'':<{_WIDTH}} {why_not_judged(result)}", "dim")
+    if result.status == UNSTABLE:
+        out.append(f"\n{'':<{_WIDTH}} {result.reason}", "bold red")
     if result.status != VIOLATED:
         for name in assess(result).should:
             out.append(f"\n{'':<{_WIDTH}} {name} (should) is violated; --strict counts it", "dim")
     return out
-
-
-def why_not_judged(result: ScenarioResult) -> str:
-    """Why a scenario was not judged: the reasons of its expectations, else of its verdicts."""
-    if result.reason:
-        return result.reason
-    expected = [
-        f"step {e.step}: {e.expected} ({e.seen})"
-        for e in result.expectations
-        if e.status == NOT_JUDGED
-    ]
-    if expected:
-        return "; ".join(dict.fromkeys(expected))
-    reasons = [v.reason for v in result.verdicts if v.verdict == NOT_JUDGED and v.reason]
-    unique = list(dict.fromkeys(reasons))
-    return "; ".join(unique[:3]) or "nothing that it expects was exercised"
 
 
 def diagnostics(
@@ -115,7 +109,7 @@ def diagnostics(
         return [_error(result)]
     found = _violations(result, doc, preferred)
     found.sort(key=lambda diagnostic: diagnostic.level == "known")
-    if result.status != VIOLATED and not strict:
+    if result.status not in {VIOLATED, UNSTABLE} and not strict:
         found = []
     if found:
         also = tuple(
@@ -151,10 +145,15 @@ def _where(result: ScenarioResult) -> str:
     return f"{result.scenario} ({what})" if what else result.scenario
 
 
+def replay_command(failure_file: str) -> str:
+    """The command that replays a failure, to be pasted into a shell; the file holds the rest."""
+    return f"wavecheck replay {shlex.quote(failure_file)}"
+
+
 def _replay(result: ScenarioResult) -> str:
     if result.failure_file_error:
         return f"no failure file to replay: {result.failure_file_error}; see --out"
-    return f"wavecheck replay {result.failure_file}" if result.failure_file else ""
+    return replay_command(result.failure_file) if result.failure_file else ""
 
 
 def _evidence(result: ScenarioResult, verdict: VerdictResult) -> tuple[str, ...]:
@@ -252,6 +251,8 @@ def summary_line(
         out.append(f"{count} {word}", _STYLES[status] if count else "")
         if word == "violated" and summary.known:
             out.append(f" ({summary.known} known)")
+    if summary.unstable:
+        out.append(f", {summary.unstable} unstable", _STYLES[UNSTABLE])
     meaning = _MEANING[code]
     if code is ExitCode.VIOLATION:
         meaning = _what_counts(results, allow_known=allow_known, strict=strict)
@@ -267,6 +268,8 @@ def _what_counts(results: Sequence[ScenarioResult], *, allow_known: bool, strict
         for result, one in zip(results, found, strict=True)
     )
     parts = ["violated"] if violated else []
+    if unstable := sum(result.status == UNSTABLE for result in results):
+        parts.append(f"{unstable} unstable")
     if allow_known and (blind := sum(len(one.blind) for one in found)):
         parts.append(f"{blind} known violation{'s' if blind > 1 else ''} not seen (--allow-known)")
     if strict and (should := sum(len(one.should) for one in found)):

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
+
+REFERENCE = "reference"
+"""A ``frontend`` that is our own server: ``reference``, or ``reference:<release>``."""
+
+
+def is_reference(frontend: str | None) -> bool:
+    """Whether a frontend is our own server: it can carry a mutant and has no known faults."""
+    return frontend is not None and frontend.partition(":")[0] == REFERENCE
+
+
+def names_a_path(frontend: str) -> bool:
+    """Whether a frontend is a file, not a release."""
+    return os.sep in frontend or Path(frontend).is_file()
 
 
 @dataclass(frozen=True, slots=True)

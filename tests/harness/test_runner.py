@@ -46,6 +46,7 @@ class Fixed(SimTarget):
     ):
         self._release = release
         self.black_box = black_box
+        self.program = "vllm-rs" if black_box else None
         self.deterministic = deterministic
         self._lacks = frozenset(lacks)
         self._refuses = refuses
@@ -546,3 +547,39 @@ def test_times_of_a_real_clock_count_from_the_start_of_the_run():
     late = [dataclasses.replace(r, time_us=r.time_us + 6_000_000_000) for r in played.records]
     attempt = Attempt(dataclasses.replace(played, records=late), None, "")
     assert attempt.event_lines((0,))[0].startswith("#0  t=0.000s  ")
+
+
+# --- the budget of a race ---------------------------------------------------------------------
+
+
+def played_within(monkeypatch, budget, *, story=HOLDS, seconds=10.0):
+    """How many trials a race gets, each of which takes ``seconds``."""
+    target = Fixed("0.28.0", black_box=True, deterministic=False)
+    now = [0.0]
+    monkeypatch.setattr(runner_module.time, "monotonic", lambda: now[0])
+    loaded = load("trials: {miss: 0.5}\n" + story)
+    options = RunOptions(race_budget_s=budget)
+    campaign = Campaign(loaded, options, target, profile_for("0.28.0"))
+    played = 0
+    for _ in campaign.attempts():
+        played += 1
+        now[0] += seconds
+    return played
+
+
+@pytest.mark.parametrize(("budget", "trials"), [(None, 10), (25.0, 3), (0.001, 1), (1000.0, 10)])
+def test_race_gets_no_trial_after_its_budget_but_one(monkeypatch, budget, trials):
+    assert played_within(monkeypatch, budget) == trials
+
+
+def test_predicted_violation_is_looked_for_in_all_trials_whatever_the_budget(monkeypatch):
+    known = "known:\n  - {invariant: expectation, fixed_in: 0.29.0, reason: r, link: vllm#2}\n"
+    assert played_within(monkeypatch, 25.0, story=known + HOLDS) == 10
+
+
+def test_budget_is_for_races_alone(monkeypatch):
+    monkeypatch.setattr(runner_module.time, "monotonic", iter(range(10**6)).__next__)
+    target = Fixed("0.28.0", black_box=True, deterministic=False)
+    options = RunOptions(schedules=4, race_budget_s=1.0)
+    campaign = Campaign(load(HOLDS), options, target, profile_for("0.28.0"))
+    assert sum(1 for _ in campaign.attempts()) == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from harness.cli import catalogue, replay_cmd
 from harness.cli.main import TRACEBACK_VARIABLE, cli
-from harness.failure import FailureFileError
+from harness.failure import FailureFile, FailureFileError
 from harness.replay import ReplayKind, ReplayOutcome
 from harness.scenario.loader import builtin_dir
 from harness.targets.base import TargetError
@@ -142,11 +143,18 @@ def test_list_of_something_else_names_the_choices(invoke: Invoke) -> None:
 # --- replay ---------------------------------------------------------------------------------
 
 
-class Failure:
-    """What a replay reads off a failure file."""
-
-    scenario_id, target, profile, mutant = "waves/x", "sim", "0.32.0", "coordinator-rewinds"
-    violated = "wave.never-rewinds"
+FAILURE = FailureFile(
+    scenario_id="waves/x",
+    scenario_text="",
+    target="sim",
+    frontend=None,
+    profile="0.32.0",
+    mutant="coordinator-rewinds",
+    violated="wave.never-rewinds",
+    witness=(),
+    digest="",
+    tape=None,
+)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +168,7 @@ class Failure:
 def test_replay_ends_with_the_code_of_its_outcome(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, kind: ReplayKind, code: int, first: str
 ) -> None:
-    outcome = ReplayOutcome(kind, "what happened", Failure())  # type: ignore[arg-type]
+    outcome = ReplayOutcome(kind, "what happened", FAILURE)
     monkeypatch.setattr(replay_cmd, "replay", lambda _: outcome)
     result = invoke("replay", "f.json", "--json", "-")
     assert result.exit_code == code
@@ -170,6 +178,30 @@ def test_replay_ends_with_the_code_of_its_outcome(
     ]
     document = json.loads(result.stdout)
     assert (document["outcome"], document["exit"]) == (kind.value, code)
+
+
+def test_replay_says_how_the_frontend_was_started(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure = replace(
+        FAILURE,
+        target="vllm-rs",
+        frontend="/build/vllm-rs",
+        mutant=None,
+        frontend_args=["--flag", "a b"],
+        frontend_env=[["NAME", "value"]],
+    )
+    outcome = ReplayOutcome(ReplayKind.GONE, "no longer", failure)
+    monkeypatch.setattr(replay_cmd, "replay", lambda _: outcome)
+    result = invoke("replay", "f.json", "--json", "-")
+    assert result.stderr.strip().splitlines()[1] == (
+        "  --> waves/x (target vllm-rs, frontend /build/vllm-rs, profile 0.32.0, "
+        "frontend-arg --flag, frontend-arg 'a b', frontend-env NAME)"
+    )
+    document = json.loads(result.stdout)
+    assert (document["frontend_args"], document["frontend_env"]) == (
+        ["--flag", "a b"], {"NAME": "value"},
+    )  # fmt: skip
 
 
 def test_replay_of_a_wrong_file_is_a_usage_error(

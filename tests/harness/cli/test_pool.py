@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.cli.pool import Batch, Job, execute, run_jobs
+from harness.cli.pool import Batch, Job, execute, failed, run_jobs
 from harness.results import ScenarioResult
 from harness.runner import RunOptions
 from harness.scenario.loader import LoadedScenario, parse
@@ -41,6 +42,8 @@ def work(loaded, options):
         raise RuntimeError("broken")
     if word == "violated":
         return replace(result, status="violated")
+    if word == "waits":
+        os.close(os.open(FIFO, os.O_RDONLY))
     if word == "hang":
         pipe = os.open(FIFO, os.O_WRONLY)
         try:
@@ -181,3 +184,40 @@ def test_workers_die_with_a_parent_that_is_killed(work: Any, tmp_path: Path) -> 
         parent.kill()
         assert pipe.read() == ""  # its end: both are gone, without a chance to clean up
     parent.communicate(timeout=20)
+
+
+def test_result_is_told_as_soon_as_it_is_there_although_an_earlier_one_takes_long(
+    work: Any, tmp_path: Path
+) -> None:
+    """Who keeps finished cells must not lose them to a long one: here it waits to be told."""
+    done: list[tuple[int, str]] = []
+    told: list[str] = []
+
+    def on_done(index: int, result: ScenarioResult) -> None:
+        done.append((index, result.scenario))
+        if result.scenario == "b-held":
+            os.close(os.open(tmp_path / "fifo", os.O_WRONLY))
+
+    batch = run_jobs(
+        jobs("a-waits", "b-held"),
+        work,
+        processes=2,
+        on_result=lambda result: told.append(result.scenario),
+        stops=lambda _: False,
+        on_done=on_done,
+    )
+    assert done == [(1, "b-held"), (0, "a-waits")]
+    assert told == ["a-waits", "b-held"]
+    assert [result.scenario for result in batch.results] == told
+
+
+def test_job_that_is_played_several_times_has_a_limit_for_each_play_not_for_all() -> None:
+    (job,) = jobs("a-held", timeout_s=0.05)
+    turn = threading.Event()
+
+    def slow(loaded: LoadedScenario, options: RunOptions) -> ScenarioResult:
+        turn.wait(0.2)
+        return failed(Job(loaded, options), "came to its end")
+
+    assert execute(job, slow).error == "stopped after the time limit of 0.05 s"
+    assert execute(Job(job.loaded, job.options, 2), slow).error == "came to its end"

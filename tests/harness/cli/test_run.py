@@ -284,7 +284,10 @@ def test_what_is_uncertain_about_a_real_frontend_is_told(
 @pytest.mark.parametrize(
     ("words", "title"),
     [
-        (["--mutant", "coordinator-rewinds"], "--mutant does not go with --target vllm-rs"),
+        (
+            ["--mutant", "coordinator-rewinds"],
+            "--mutant coordinator-rewinds does not go with the real frontend",
+        ),
         (["--profile", "all"], "--profile all does not go with --target vllm-rs"),
     ],
 )
@@ -380,7 +383,7 @@ def test_mutant_of_a_real_frontend_is_refused_before_anything_is_fetched(
     monkeypatch.setattr(run_cmd, "open_target", lambda *words: opened.append(words))
     result = invoke("run", "--target", "vllm-rs", "--mutant", "rank-truncated")
     assert (result.exit_code, opened) == (2, [])
-    assert "--mutant does not go with --target vllm-rs" in result.stderr
+    assert "--mutant rank-truncated does not go with the real frontend" in result.stderr
 
 
 def test_chapter_that_a_folder_here_is_called_too_is_told(

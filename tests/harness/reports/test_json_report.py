@@ -14,7 +14,7 @@ from harness.version import tool_version
 RESULT_KEYS = [
     "scenario", "title", "refs", "profile", "mutant", "status", "known", "error", "expectations",
     "verdicts", "schedules", "trials", "strategy", "seed", "digest", "duration_s", "failure_file",
-    "reason",
+    "reason", "repeats",
 ]  # fmt: skip
 VERDICT_KEYS = [
     "invariant", "level", "verdict", "reason", "exercised", "message", "expected", "seen",
@@ -40,6 +40,7 @@ def test_document_has_exactly_the_promised_keys(
     assert list(document["results"][0]["expectations"][0]) == ["step", "status", "expected", "seen"]
     assert document["summary"] == {
         "held": 1, "violated": 1, "known": 0, "not_judged": 0, "error": 0, "exit": 1,
+        "unstable": 0,
     }  # fmt: skip
 
 

@@ -242,3 +242,27 @@ def test_lines_of_a_message_stay_below_each_other_and_cannot_pass_for_ours() -> 
     assert plain(message) == (
         "error: it differs:\n      here\n  expected:  a\n               --> b\\x07"
     )
+
+
+def test_replay_command_fits_a_shell(violated: ScenarioResult, doc: InvariantDoc) -> None:
+    spaced = replace(violated, failure_file="my out/a$b.json")
+    (message,) = diagnostics(spaced, doc)
+    assert message.help == "wavecheck replay 'my out/a$b.json'"
+
+
+def test_unstable_result_says_how_its_repeats_differ(
+    violated: ScenarioResult, doc: InvariantDoc
+) -> None:
+    unstable = replace(
+        violated,
+        status="unstable",
+        reason="repeats differ: 2 held, 1 violated",
+        repeats=("held", "violated", "held"),
+    )
+    lines = result_line(unstable).plain.splitlines()
+    assert lines[0].startswith("unstable   waves/stale")
+    assert "(3 repeats, 20 schedules, 0.25 s)" in lines[0]
+    assert lines[1].strip() == "repeats differ: 2 held, 1 violated"
+    assert [message.level for message in diagnostics(unstable, doc)] == ["violated"]
+    text = summary_line([unstable], ExitCode.VIOLATION).plain
+    assert text == "0 held, 0 violated, 0 not judged, 0 error, 1 unstable; exit 1: 1 unstable"

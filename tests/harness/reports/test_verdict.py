@@ -62,6 +62,7 @@ ERROR = result("error")
 KNOWN = result("violated", "a", known=("a",))
 BLIND = result("held", known=("a",))
 SHOULD = result("held", should=("s",))
+UNSTABLE = result("unstable", "a", known=("a",))
 
 
 @pytest.mark.parametrize(
@@ -191,6 +192,8 @@ def test_result_is_known_only_if_every_violation_is_predicted() -> None:
         ([NOT_JUDGED], False, False, 4),
         ([SHOULD], False, False, 0),
         ([KNOWN, HELD], False, False, 1),
+        ([UNSTABLE, HELD, ERROR], False, False, 1),
+        ([UNSTABLE], True, False, 1),
         ([BLIND], False, False, 0),
         # --allow-known
         ([KNOWN], True, False, 0),

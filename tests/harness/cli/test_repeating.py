@@ -1,0 +1,63 @@
+"""Playing a scenario several times, each within the time limit."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from harness.cli.pool import Job, execute, failed
+from harness.cli.repeating import RECHECKED, Repeated
+from harness.results import ScenarioResult, VerdictResult
+from harness.runner import RunOptions
+from harness.scenario.loader import LoadedScenario, parse
+
+TEXT = "title: t\npromise: p\nrefs: [vllm#1]\nsteps:\n  - fence: true\n"
+LOADED = parse(TEXT, Path("x.yaml"), name="x")
+OPTIONS = RunOptions(timeout_s=0.2)
+
+
+class Plays:
+    """Work that comes to one status after the other."""
+
+    def __init__(self, *words: str, known: bool = False) -> None:
+        self.left = list(words)
+        self.known = ("a.b",) if known else ()
+
+    def __call__(self, loaded: LoadedScenario, options: RunOptions) -> ScenarioResult:
+        word = self.left.pop(0)
+        if word == "hangs":
+            threading.Event().wait()
+        verdict = VerdictResult("a.b", "must", "violated" if word == "violated" else "held")
+        blank = failed(Job(loaded, options), "")
+        return ScenarioResult(
+            blank.scenario, "t", (), "0.33.0", None, word, self.known, verdicts=(verdict,)
+        )
+
+
+def test_red_play_is_rechecked_and_others_are_not() -> None:
+    calm, red = Plays(*["held"] * 9), Plays(*["violated"] * 9)
+    Repeated(calm, recheck=True)(LOADED, OPTIONS)
+    Repeated(red, recheck=True)(LOADED, OPTIONS)
+    assert (9 - len(calm.left), 9 - len(red.left)) == (1, RECHECKED)
+
+
+def test_red_play_late_in_the_repeats_needs_no_more_than_they_are() -> None:
+    plays = Plays(*["held"] * 4, "violated", *["held"] * 4)
+    assert Repeated(plays, 5, recheck=True)(LOADED, OPTIONS).status == "unstable"
+    assert len(plays.left) == 4
+
+
+def test_predicted_and_missed_counts_as_two_words_where_known_is_allowed() -> None:
+    """Both plays have a status of their own; blind and known differ in it already."""
+    plays = Plays("violated", "held", known=True)
+    assert Repeated(plays, 2, by_known=True)(LOADED, OPTIONS).repeats == ("known", "blind")
+    plays = Plays("violated", "held", known=True)
+    assert Repeated(plays, 2)(LOADED, OPTIONS).repeats == ("violated", "held")
+
+
+def test_play_that_hangs_is_stopped_at_its_own_limit_and_ends_the_repeats() -> None:
+    plays = Plays("held", "hangs", "held")
+    found = execute(Job(LOADED, OPTIONS, 3), Repeated(plays, 3))
+    assert (found.status, found.repeats) == ("error", ("held", "error"))
+    assert found.error == "stopped after the time limit of 0.2 s"
+    assert plays.left == ["held"]
