@@ -92,11 +92,14 @@ class ExternalCoordinator:
         back_output_address: str,
         observer: Observer = ignore,
         wave_coordination: bool = True,
+        subscribers: int | None = None,
     ) -> None:
+        """Make a coordinator that is not started; ``subscribers``: engines that exist, if fewer."""
         self._transport = transport
         self._profile = profile
         self._codec = Codec(profile)
         self._engine_count = engine_count
+        self._subscribers = subscribers
         self._emit = observer
         self._wave_coordination = wave_coordination
         self.front_address = front_address
@@ -150,6 +153,7 @@ class ExternalCoordinator:
             self._engine_count,
             wave_coordination=self._wave_coordination,
             now=asyncio.get_running_loop().time(),
+            subscribers=self._subscribers,
         )
         self._tasks = TaskSet(self._on_fault)
         inbox: Mailbox[Arrived] = Mailbox()

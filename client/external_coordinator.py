@@ -71,7 +71,13 @@ class ExternalCoordinatorState:
     """State of the process; ``now`` is in seconds on the loop's clock."""
 
     def __init__(
-        self, profile: Profile, engine_count: int, *, wave_coordination: bool, now: float
+        self,
+        profile: Profile,
+        engine_count: int,
+        *,
+        wave_coordination: bool,
+        now: float,
+        subscribers: int | None = None,
     ) -> None:
         """Begin paused at wave 0.
 
@@ -80,6 +86,7 @@ class ExternalCoordinatorState:
             engine_count: all ranks of the deployment, from 0.
             wave_coordination: off for dense models, whose engines never wave.
             now: seconds; the first publish is due from here.
+            subscribers: how many engines exist, if not all of the deployment do.
         """
         self._profile = profile
         self._wave_coordination = wave_coordination
@@ -88,6 +95,7 @@ class ExternalCoordinatorState:
         self._step = (-1, -1)
         self._changed = False
         self._published_at = now
+        self._awaited = engine_count if subscribers is None else subscribers
         self._subscriptions = 0
         self.started = False
         self.current_wave = Wave(0)
@@ -138,7 +146,7 @@ class ExternalCoordinatorState:
                 raise CoordinatorDied(text)
             return [Note(text)]
         self._subscriptions += 1
-        if not self.started and self._subscriptions < len(self._counts):
+        if not self.started and self._subscriptions < self._awaited:
             return []
         self.started = True
         return [AnswerReady()]

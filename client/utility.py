@@ -60,10 +60,10 @@ def check_result_type(result_type: object) -> None:
 
 
 class UtilityRegistry(Generic[W]):
-    """Call id → waiter. Ids count from 1 and are never used twice."""
+    """Call id → waiter. Ids count from ``first`` and are never used twice."""
 
-    def __init__(self) -> None:
-        self._next = FIRST_CALL_ID
+    def __init__(self, first: int = FIRST_CALL_ID) -> None:
+        self._next = first
         self._waiters: dict[CallId, W] = {}
         self._closed_by: ClientError | None = None
 

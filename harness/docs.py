@@ -22,6 +22,7 @@ from harness.invariants import discover as discover_invariants
 from harness.mutants import discover as discover_mutants
 from harness.targets.adapter import tables as adapter_tables
 from harness.targets.capabilities import CAPABILITIES
+from harness.targets.vllm_rs import tables as vllm_rs_tables
 from harness.trace.kinds import FIELDS_OF, KIND_OF
 from mock_engines.events import MockEvent
 
@@ -188,9 +189,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "capabilities": capabilities_table,
     "errors": errors_table,
     "events": events_table,
+    "grpc-methods": lambda: table(vllm_rs_tables.METHOD_HEAD, vllm_rs_tables.method_rows()),
     "invariants": invariants_table,
     "mutants": mutants_table,
     "profiles": profiles_table,
+    "surfaces": lambda: table(vllm_rs_tables.SURFACE_HEAD, vllm_rs_tables.surface_rows()),
     "visibility": visibility_table,
 }
 """Every table that a page may ask for, by the name in its marker."""

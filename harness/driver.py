@@ -14,10 +14,11 @@ from typing import Any
 from packaging.version import Version
 
 from client.aio import DeadlineExceeded, all_done, cancel_and_wait, with_deadline
+from harness.broken import guarded
 from harness.expectations import VIOLATED, Op, Outcome, View, describe_match
 from harness.expectations import judge as judge_expectation
 from harness.fence import Fence
-from harness.links_step import apply_link_step
+from harness.links_step import apply_link_step, links_confirmed
 from harness.operations import Operations
 from harness.scenario.model import (
     CoordinatorStep,
@@ -42,8 +43,13 @@ from harness.trace.events import (
 )
 from harness.trace.recorder import Recorder
 from harness.worlds import World
+from mock_engines.behaviours.model import Action
 from mock_engines.cluster import Cluster
+from mock_engines.events import AddSeen
 from mock_engines.gates import Gates
+
+CALLER_LIMIT_S = 0.05
+"""More time that a step has for each caller of its crowd, on a busy machine."""
 
 
 @dataclass(slots=True)
@@ -77,6 +83,7 @@ class Driver:
         gates: Gates,
         trace: Recorder,
         black_box: bool,
+        publishes_seen: bool = False,
     ) -> None:
         self._scenario = scenario
         self._release = release
@@ -91,9 +98,16 @@ class Driver:
         self._connect: tuple[str | None, str] | None = None
         self._connected = False
         self._shut_down = False
+        self._halted = False
         self._samples: dict[str, ProcessUse] = {}
         self._fence = Fence(
-            world=world, frontend=frontend, cluster=cluster, trace=trace, black_box=black_box
+            world=world,
+            frontend=frontend,
+            cluster=cluster,
+            trace=trace,
+            black_box=black_box,
+            publishes_seen=publishes_seen,
+            frontends=scenario.topology.frontends,
         )
         self._operations = Operations(frontend, trace)
         self.story = Story(ops=self._operations.ops)
@@ -111,7 +125,8 @@ class Driver:
         for index, step in enumerate(self._scenario.steps):
             self._trace.emit(StepBegan(index, step.verb))
             try:
-                await with_deadline(self._play(index, step), self._world.step_limit_s)
+                work = guarded(self._frontend, self._play(index, step))
+                await with_deadline(work, self._limit_s(step))
             except DeadlineExceeded:
                 self._give_up(index, step)
                 break
@@ -136,7 +151,8 @@ class Driver:
         self._starting.result()
         process = getattr(self._frontend, "coordinator", None)
         if self._connected and process is not None and process.running:
-            await process.front_subscribed()
+            await process.front_subscribed(self._scenario.topology.frontends)
+            self._fence.frontends_subscribed()
 
     async def _start_frontend(self) -> None:
         try:
@@ -165,11 +181,16 @@ class Driver:
                 )
                 raise TargetError(msg) from error
 
+    def _limit_s(self, step: Step) -> float:
+        """How long a step may take: a crowd has its time for each caller on top."""
+        callers = 0 if step.crowd is None else step.crowd.callers
+        return self._world.step_limit_s + callers * CALLER_LIMIT_S
+
     def _give_up(self, index: int, step: Step) -> None:
         self.story.stuck = True
         waiting = "; ".join(self._world.waiting()) or "no task"
         expected = f"step {index} ({describe_step(step)}) comes to its end"
-        seen = f"it still waits after {self._world.step_limit_s:g} s; alive: {waiting}"
+        seen = f"it still waits after {self._limit_s(step):g} s; alive: {waiting}"
         self.story.results.append(StepResult(index, Outcome(VIOLATED, expected, seen)))
 
     def _raise_broken(self) -> None:
@@ -184,6 +205,8 @@ class Driver:
 
     async def _end(self) -> None:
         apply_link_step(self._frontend, None)
+        if self._halted:
+            await self._frontend.signal("CONT")
         keep = set(self._scenario.open_at_end)
         self._open_gates(keep)
         self._trace.emit(Healed())
@@ -191,7 +214,7 @@ class Driver:
         due = [task for name, task in self._operations.tasks.items() if name not in keep]
         fenced = True
         try:
-            await with_deadline(self._rest(due), self._world.step_limit_s)
+            await with_deadline(guarded(self._frontend, self._rest(due)), self._world.step_limit_s)
         except DeadlineExceeded:
             fenced = False
         self._raise_broken()
@@ -224,6 +247,7 @@ class Driver:
                 self._gates.open(name)
 
     async def _rest(self, due: Sequence[asyncio.Task[None]]) -> None:
+        await links_confirmed(self._frontend)
         await all_done([*self._background, *due])
         await self._fence()
 
@@ -284,16 +308,18 @@ class Driver:
         elif step.link is not None:
             self._trace.emit(FaultInjected(f"link {_flat(step.link)}"))
             apply_link_step(self._frontend, step.link)
+            await links_confirmed(self._frontend)
         elif step.coordinator is not None:
             await self._coordinator(step.coordinator)
         elif step.load is not None:
             await self._operations.load(step.load, self._busy)
         elif step.crowd is not None:
-            await self._operations.crowd(step.crowd)
+            await self._operations.crowd(step.crowd, self._fence)
         elif step.sample is not None:
             await self._sample(step.sample.id)
         elif step.signal is not None:
             self._trace.emit(FaultInjected(f"SIG{step.signal} to the frontend"))
+            self._halted = step.signal == "STOP" or (self._halted and step.signal != "CONT")
             await self._frontend.signal(step.signal)
         elif step.shutdown is not None:
             self._shut_down = True
@@ -345,12 +371,24 @@ class Driver:
             if step.do:
                 verbs = ", ".join(action.verb for action in step.do)
                 self._trace.emit(FaultInjected(f"engine {rank}: {verbs}"))
-                work = self._cluster.act(rank, step.do)
+                work = self._cluster.act(rank, [self._named(action) for action in step.do])
                 if step.background:
                     task = asyncio.get_running_loop().create_task(work, name=f"act {rank}")
                     self._background.append(task)
                 else:
                     await work
+
+    def _named(self, action: Action) -> Action:
+        """An output may name a call of the scenario: put the id there that engines know it by."""
+        output = action.output
+        if output is None or output.request not in self._operations.ops:
+            return action
+        match = EventMatch(event="add", request=output.request)
+        for record in self._trace.records:
+            if isinstance(record.event, AddSeen) and self._trace.match(record, match):
+                known = output.model_copy(update={"request": record.event.request_id})
+                return action.model_copy(update={"output": known})
+        return action
 
     async def _coordinator(self, step: CoordinatorStep) -> None:
         process = getattr(self._frontend, "coordinator", None)
@@ -362,7 +400,7 @@ class Driver:
             await process.stop()
         if step.start:
             await process.start()
-            await process.front_subscribed()
+            await process.front_subscribed(self._scenario.topology.frontends)
             self._fence.coordinator_restarted()
         if step.publish is not None:
             counts, wave, running = step.publish
@@ -374,7 +412,8 @@ class Driver:
 
     async def _sample_health(self) -> None:
         health = await self._frontend.health()
-        self._trace.emit(HealthSample(health.healthy, health.error, health.message))
+        if health is not None:
+            self._trace.emit(HealthSample(health.healthy, health.error, health.message))
 
     async def _judge(self, expect: Expect) -> Outcome:
         asked = expect.model_fields_set
@@ -390,7 +429,8 @@ class Driver:
                 self._trace.emit(snapshot)
         if asked & {"healthy", "health_error"}:
             health = await self._frontend.health()
-            self._trace.emit(HealthSample(health.healthy, health.error, health.message))
+            if health is not None:
+                self._trace.emit(HealthSample(health.healthy, health.error, health.message))
         if "server_info" in asked:
             info = await self._frontend.server_info()
         if expect.metrics is not None:

@@ -33,6 +33,7 @@ class Op:
     tokens: list[int] = field(default_factory=list)
     kv_transfer_params: Mapping[str, Any] | None = None
     engine: int | None = None
+    frontend: int = 0
     status: int | str | None = None
     text: str = ""
     body: Any = None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.scenario.loader import LoadedScenario
 from harness.tape import Tape
-from harness.targets.registry import is_black_box
+from harness.targets.registry import takes_mutant
 from harness.targets.request import TargetRequest
 from harness.version import tool_version
 
@@ -109,7 +109,7 @@ class FailureFile:
             profile=self.profile,
             arguments=tuple(self.frontend_args),
             environment=tuple((pair[0], pair[1]) for pair in self.frontend_env),
-            mutant=self.mutant if is_black_box(self.target) else None,
+            mutant=self.mutant if takes_mutant(self.target) else None,
             attach=self.attach,
             adapter=self.adapter,
         )

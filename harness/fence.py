@@ -22,7 +22,7 @@ from client.events import (
     WaveNoticeHandled,
 )
 from harness.targets.base import Frontend
-from harness.trace.events import Record
+from harness.trace.events import ProcessExited, Record
 from harness.trace.recorder import Recorder
 from harness.worlds import World
 from mock_engines.cluster import Cluster
@@ -51,12 +51,26 @@ class Fence:
         cluster: Cluster,
         trace: Recorder,
         black_box: bool,
+        publishes_seen: bool = False,
+        frontends: int = 1,
     ) -> None:
+        """Fence a run of ``world``, ``frontend``, ``cluster`` and ``trace``.
+
+        Args:
+            world: whose sockets and loop.
+            frontend: what is fenced.
+            cluster: its engines.
+            trace: tells who lives, and what was handled.
+            black_box: the frontend does not tell what it handles …
+            publishes_seen: … but what it takes over from an external coordinator.
+            frontends: how many subscribe at that coordinator.
+        """
         self._world = world
         self._frontend = frontend
         self._cluster = cluster
         self._trace = trace
-        self._balance = None if black_box or world.virtual else Balance()
+        told = publishes_seen or not black_box
+        self._balance = Balance(frontends) if told and not world.virtual else None
         self._live: dict[int, bool] = {}
         self._trip: asyncio.Future[None] | None = None
         trace.subscribe(self._watch)
@@ -88,6 +102,11 @@ class Fence:
         """
         if self._balance is not None:
             self._balance.forget()
+
+    def frontends_subscribed(self) -> None:
+        """Forget what was published before anybody heard it."""
+        if self._balance is not None:
+            self._balance.forget_publishes()
 
     async def _round_trip(self) -> None:
         """Reach every engine that can answer; begin anew with the rest when one no longer can."""
@@ -131,13 +150,17 @@ def _wake(trip: asyncio.Future[None], _task: asyncio.Task[None]) -> None:
 
 
 class Balance:
-    """Counts coordinator messages sent against those handled, for the reference client.
+    """Counts coordinator messages sent against those handled.
+
+    That is told by the reference client, and by whoever uses an external coordinator, which is
+    ours, and shows in its log what it takes over from it.
 
     A count below zero is no debt: the events of an engine in a child process may arrive later
     than those of the coordinator that they caused, and a socket may deliver what was forgotten.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, frontends: int = 1) -> None:
+        self._frontends = frontends
         self._notices = 0
         self._firsts = 0
         self._publishes = 0
@@ -161,9 +184,10 @@ class Balance:
                 if event.broadcast_wave is not None:
                     self._broadcast()
             case CoordinatorPublished():
-                self._publishes += 1
+                self._publishes += self._frontends
             case CoordinatorStateApplied():
-                self._publishes -= 1
+                # Scripted bytes are not counted when they are published.
+                self._publishes = max(0, self._publishes - 1)
             case GateOpened():
                 self._broadcasts_due.setdefault(event.engine, 0)
             case EngineJoined() | EngineDied() | EngineStalled() | EngineResumed():
@@ -171,7 +195,7 @@ class Balance:
             case StartWaveSeen():
                 if event.engine in self._broadcasts_due:
                     self._broadcasts_due[event.engine] -= 1
-            case HealthFailed():
+            case HealthFailed() | ProcessExited():
                 self._closed = True
             case _:
                 pass
@@ -195,6 +219,10 @@ class Balance:
         """Begin anew: nothing is under way, and engines hear nothing until READY reaches them."""
         self._notices = self._firsts = self._publishes = 0
         self._broadcasts_due.clear()
+
+    def forget_publishes(self) -> None:
+        """No publish is under way."""
+        self._publishes = 0
 
     def settled(self) -> bool:
         """Whether nothing is known to be under way. A failed client handles nothing more."""

@@ -7,6 +7,13 @@ from harness.scenario.model import LinkStep
 from harness.targets.base import Frontend, TargetError
 
 
+async def links_confirmed(frontend: Frontend) -> None:
+    """Return once faults that somebody else carries out are in force; at once for our own."""
+    confirmed = getattr(getattr(frontend, "faults", None), "confirmed", None)
+    if confirmed is not None:
+        await confirmed()
+
+
 def apply_link_step(frontend: Frontend, step: LinkStep | None) -> None:
     """Set or clear link faults; ``None`` clears all (healing), also where there are none.
 

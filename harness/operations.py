@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from client.aio import all_done, cancel_and_wait
-from harness.crowd import Crowd
+from harness.crowd import Crowd, Fence
 from harness.expectations import Op
 from harness.scenario.model import CallStep, CrowdStep, LoadStep, Step, UtilityStep
 from harness.targets.base import Frontend, RequestResult, TargetError
@@ -46,7 +46,8 @@ class Operations:
         """Start the operation of a ``call`` or ``utility`` step in the background."""
         if step.call is not None:
             call = step.call
-            op = Op(call.id, "call", external_id=self._frontend.external_id(call))
+            op = Op(call.id, "call", external_id=self._at(call.frontend).external_id(call))
+            op.frontend = call.frontend
             self._trace.emit(
                 CallStarted(
                     call.id,
@@ -73,6 +74,9 @@ class Operations:
             self._trace.emit(RequestStarted(op.id, op.method))
             self._spawn(op, self._run_request(op, self._frontend.grpc(step.grpc)))
 
+    def _at(self, number: int) -> Frontend:
+        return self._frontend if number == 0 else self._frontend.further(number)
+
     def _spawn(self, op: Op, work: Coroutine[Any, Any, None]) -> None:
         if op.id in self.ops:
             work.close()
@@ -89,7 +93,7 @@ class Operations:
             self._trace.emit(CallOutput(op.id, tokens, finish, text))
 
         try:
-            result = await self._frontend.generate(step, on_output)
+            result = await self._at(step.frontend).generate(step, on_output)
         except asyncio.CancelledError:
             op.outcome = "cancelled"
             self._trace.emit(CallEnded(op.id, "cancelled", None, None, ""))
@@ -97,7 +101,7 @@ class Operations:
         op.outcome, op.finish = result.outcome, result.finish
         op.error, op.message = result.error, result.message
         op.kv_transfer_params = result.kv_transfer_params
-        op.status = result.status
+        op.status, op.body = result.status, result.body
         self._trace.emit(
             CallEnded(op.id, op.outcome, op.finish, op.error, result.message, result.status)
         )
@@ -117,7 +121,7 @@ class Operations:
 
     async def _run_utility(self, op: Op, step: UtilityStep) -> None:
         try:
-            result = await self._frontend.utility(step)
+            result = await self._at(step.frontend).utility(step)
         except asyncio.CancelledError:
             op.outcome = "cancelled"
             self._trace.emit(UtilityEnded(op.id, step.method, "cancelled", "None", None, ""))
@@ -141,7 +145,7 @@ class Operations:
         assert name is not None
         task = self.task(name)
         self._trace.emit(CancelRequested(name, step.verb))
-        task.cancel()
+        task.cancel(step.verb)
         await all_done([task])
         op = self.ops[name]
         if op.outcome == "pending":  # cancelled before its task ever ran
@@ -156,14 +160,17 @@ class Operations:
     async def abort(self, names: list[str]) -> None:
         """Abort by the ids that callers know."""
         self._trace.emit(AbortRequested(tuple(names)))
-        known = self.ops
-        await self._frontend.abort(
-            [known[name].external_id if name in known else name for name in names]
-        )
+        by_frontend: dict[int, list[str]] = {}
+        for name in names:
+            op = self.ops.get(name)
+            number, given = (0, name) if op is None else (op.frontend, op.external_id)
+            by_frontend.setdefault(number, []).append(given)
+        for number, ids in by_frontend.items():
+            await self._at(number).abort(ids)
 
-    async def crowd(self, step: CrowdStep) -> None:
+    async def crowd(self, step: CrowdStep, fence: Fence) -> None:
         """Many short-lived callers, until all are gone."""
-        await Crowd(step, self._frontend, self._trace, self.ops, self._run_call).run()
+        await Crowd(step, self._frontend, self._trace, self.ops, self._run_call, fence).run()
 
     async def load(self, step: LoadStep, busy: Callable[[], bool]) -> None:
         """Short requests from a few callers, one after the other, until all are served.

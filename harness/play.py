@@ -16,6 +16,7 @@ from client.events import (
 )
 from client.protocol.ids import FENCE_METHOD
 from client.protocol.profiles import Profile
+from client.protocol.transport import Transport
 from harness.driver import Driver, Story
 from harness.invariants import discover
 from harness.invariants.base import Judge, RunContext, Verdict
@@ -25,12 +26,14 @@ from harness.targets.base import Emit, Frontend
 from harness.trace.events import Event, GateWasOpened, Record
 from harness.trace.recorder import Recorder
 from harness.worlds import World
-from mock_engines.cluster import Cluster
+from mock_engines.cluster import Cluster, JoinAddresses
 from mock_engines.gates import Gates
 from mock_engines.process import ProcessFactory
 from mock_engines.specs import happens_to_processes
 
 FrontendFactory = Callable[["Setting"], Frontend]
+EngineTap = Callable[[int, Transport, JoinAddresses], Transport]
+"""Makes the transport of one engine from its rank, the world's transport, and where it joins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,11 @@ class PlaySpec:
     components: Components
     make_frontend: FrontendFactory
     black_box: bool
+    chapters: tuple[str, ...] | None = None
+    """First parts of the ids of the invariants that judge this target; ``None`` = all."""
+    tap: EngineTap | None = None
+    """Listens at the engines' sockets. All engines then stay in this process: one that is to
+    vanish closes its sockets instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,9 @@ def play(spec: PlaySpec, world: World) -> Played:
         capabilities=spec.capabilities,
         ranks=tuple(scenario.topology.rank_list),
     )
-    judge = Judge(discover(), context)
+    judged = spec.chapters
+    invariants = [i for i in discover() if judged is None or i.id.partition(".")[0] in judged]
+    judge = Judge(invariants, context)
     story = Story()
     trace: Recorder | None = None
 
@@ -141,7 +151,12 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
     scenario = spec.scenario
     gates = Gates()
 
+    catch_up: Callable[[], None] | None = None
+
     def emit(event: Event) -> None:
+        # What a frontend in a process of its own said before this must stand before it.
+        if catch_up is not None:
+            catch_up()
         trace.emit(event)
 
     gates.on_open(lambda name: emit(GateWasOpened(name)))
@@ -158,20 +173,25 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
         ),
     )
     frontend = spec.make_frontend(setting)
+    catch_up = getattr(frontend, "catch_up", None)
     try:
         await frontend.prepare()
+        tap, addresses = spec.tap, frontend.addresses
         cluster = Cluster(
             transport=world.transport,
             profile=spec.engine_profile,
             ranks=scenario.topology.rank_list,
             specs=scenario.engines,
-            addresses=frontend.addresses,
+            addresses=addresses,
             waves=scenario.topology.waves,
             gates=gates,
             observer=emit,
             real_peer=spec.black_box,
-            process_factory=None if world.virtual else ProcessFactory(),
+            process_factory=None if world.virtual or tap is not None else ProcessFactory(),
             children=child_ranks(scenario),
+            transport_of=(
+                None if tap is None else lambda rank: tap(rank, world.transport, addresses)
+            ),
         )
     except BaseException:
         await frontend.stop()
@@ -185,6 +205,9 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
         gates=gates,
         trace=trace,
         black_box=spec.black_box,
+        publishes_seen=(
+            "see.publishes" in spec.capabilities and scenario.topology.coordinator == "external"
+        ),
     )
 
 

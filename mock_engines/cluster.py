@@ -42,6 +42,8 @@ class Cluster:
         data_parallel_size: what MoE engines report; default: the number of ranks.
         on_failure: told at once of an error in an engine's own task; it is also raised by the
             next ``joined``, ``idle`` or ``stop``.
+        transport_of: gives an engine in this process, by its rank, a transport of its own in
+            place of ``transport``, such as one that records.
 
     Raises:
         ValueError: ranks beyond two bytes, double or unknown ones, or actions that fit no
@@ -64,6 +66,7 @@ class Cluster:
         children: Collection[int] = (),
         data_parallel_size: int | None = None,
         on_failure: Callable[[BaseException], None] | None = None,
+        transport_of: Callable[[int], Transport] | None = None,
     ) -> None:
         check_ranks(ranks, specs)
         addresses.check()
@@ -98,7 +101,8 @@ class Cluster:
             if process_factory is not None and wants_process:
                 self._handles[rank] = process_factory(setup)
             else:
-                self._handles[rank] = Endpoint(setup, transport)
+                own = transport if transport_of is None else transport_of(rank)
+                self._handles[rank] = Endpoint(setup, own)
         self._awaited = tuple(r for r in self.ranks if not script_for(r, specs).join.never)
 
     @property

@@ -261,7 +261,7 @@ class Endpoint:
             alive=lambda: self._alive,
         )
         for number, socket in enumerate(sockets.inputs):
-            self._spawn(receiver.read_input(socket), f"input {number}")
+            self._spawn(receiver.read_input(socket, number), f"input {number}")
         if coordinator is not None:
             self._spawn(receiver.read_coordinator(coordinator), "coordinator")
         self._joined.set()

@@ -47,10 +47,11 @@ class AddSeen:
 
 @dataclass(frozen=True, slots=True)
 class AbortSeen:
-    """ABORT arrived."""
+    """ABORT arrived. ``client_index``: of the frontend on whose socket it came."""
 
     engine: int
     request_ids: tuple[str, ...]
+    client_index: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,9 @@ class JoinAddresses:
     """Where to join. With ``handshake`` the frontend tells the rest in INIT.
 
     Without it the engine is bootstrapped and needs ``input`` and ``output``.
+
+    Attributes:
+        further: input and output address of each further frontend, by client index from 1.
     """
 
     handshake: str | None = None
@@ -38,6 +41,7 @@ class JoinAddresses:
     output: str | None = None
     coordinator_input: str | None = None
     coordinator_output: str | None = None
+    further: Sequence[Sequence[str]] = ()
 
     def check(self) -> None:
         """Raise ``ValueError`` when nobody could join with these."""
@@ -47,12 +51,20 @@ class JoinAddresses:
         if (self.coordinator_input is None) != (self.coordinator_output is None):
             msg = "coordinator input and output address are given together or not at all"
             raise ValueError(msg)
+        if self.further and self.input is None:
+            msg = "further frontends need the input and output address of the first"
+            raise ValueError(msg)
 
     def as_init(self) -> Init | None:
         """Return what is known without INIT, ``None`` if that is not enough."""
         if self.input is None or self.output is None:
             return None
-        return Init((self.input,), (self.output,), self.coordinator_input, self.coordinator_output)
+        return Init(
+            (self.input, *(pair[0] for pair in self.further)),
+            (self.output, *(pair[1] for pair in self.further)),
+            self.coordinator_input,
+            self.coordinator_output,
+        )
 
 
 @dataclass(slots=True)

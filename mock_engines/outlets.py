@@ -91,15 +91,21 @@ class Outlets:
         *,
         client_index: int = 0,
         engine_index: int | None = None,
+        finished: Sequence[str] = (),
     ) -> None:
-        """Send output rows in one message."""
+        """Send output rows in one message, with ``finished_requests`` if there are any."""
         await self._running()
-        frames = self._envelope(engine_index, outputs=tuple(rows))
+        parts: dict[str, Any] = {"outputs": tuple(rows)}
+        if finished:
+            parts["finished_requests"] = tuple(RequestId(name) for name in finished)
+        frames = self._envelope(engine_index, **parts)
         socket = self._main(client_index)
         for row in rows:
             finish = None if row.finish_reason is None else row.finish_reason.name.lower()
             tokens = tuple(row.new_token_ids)
             self._emit(events.OutputSent(self._rank, row.request_id, tokens, finish))
+        if finished:
+            self._emit(events.FinishedOnlySent(self._rank, tuple(finished)))
         await socket.send(frames)
 
     async def finished_only(self, request_ids: Sequence[str], *, client_index: int = 0) -> None:

@@ -50,9 +50,13 @@ class Receiver:
     running: Callable[[], Awaitable[None]]
     alive: Callable[[], bool]
 
-    async def read_input(self, socket: Socket) -> None:
-        """Handle what frontends send, until the socket is closed or the engine dies."""
-        await self._read(socket, self._handle_input)
+    async def read_input(self, socket: Socket, client_index: int = 0) -> None:
+        """Handle what one frontend sends, until the socket is closed or the engine dies."""
+
+        async def handle(frames: list[bytes]) -> None:
+            await self._handle_input(frames, client_index)
+
+        await self._read(socket, handle)
 
     async def read_coordinator(self, socket: Socket) -> None:
         """Handle what the coordinator publishes, as long."""
@@ -68,7 +72,7 @@ class Receiver:
             if self.alive():
                 await handle(frames)
 
-    async def _handle_input(self, frames: list[bytes]) -> None:
+    async def _handle_input(self, frames: list[bytes], client_index: int) -> None:
         message = self._decode(frames)
         if isinstance(message, UtilityCall) and is_fence(message):
             index = message.client_index
@@ -78,7 +82,7 @@ class Receiver:
         elif isinstance(message, StartDpWave):
             self._unknown("START_DP_WAVE on the input socket")
         elif message is not None:
-            await self.begin(self._accept(message))
+            await self.begin(self._accept(message, client_index))
 
     async def _handle_coordinator(self, frames: list[bytes]) -> None:
         if frames == [READY_GATE]:
@@ -103,14 +107,14 @@ class Receiver:
     def _unknown(self, detail: str) -> None:
         self.emit(events.UnknownSeen(self.rank, detail))
 
-    def _accept(self, message: Add | Abort | UtilityCall) -> Plan:
+    def _accept(self, message: Add | Abort | UtilityCall, client_index: int) -> Plan:
         """Report what arrived, and let the engine choose its plan."""
         if isinstance(message, Add):
             added = _add_seen(self.rank, message)
             self.emit(added)
             return self._add(message.request, added)
         if isinstance(message, Abort):
-            aborted = events.AbortSeen(self.rank, tuple(message.request_ids))
+            aborted = events.AbortSeen(self.rank, tuple(message.request_ids), client_index)
             self.emit(aborted)
             return self.engine.abort(message.request_ids, aborted)
         called = events.UtilitySeen(

@@ -13,7 +13,13 @@ from client.protocol.ids import U32_MAX
 from harness.trace.events import CallStarted
 
 _U32 = re.compile(r"\+?[0-9]+", re.ASCII)
-HTTP_SURFACES = frozenset({"http", "http-stream"})
+HTTP_SURFACES = frozenset(
+    {
+        *("http", "http-stream", "chat", "chat-stream", "chat-batch"),
+        *("responses", "responses-stream", "messages", "messages-stream"),
+        *("generate", "generate-stream"),
+    }
+)
 REFUSED_RANK = "InvalidDataParallelRank"
 
 

@@ -8,6 +8,8 @@ from harness.invariants.base import RunContext
 from harness.trace.events import Record
 from mock_engines.events import OutputSent
 
+VOCABULARY = 257
+"""Tokens of the byte-level model that real frontends are given."""
 ENDS_WELL = frozenset({"stop", "length", "repetition"})
 """Finish reasons behind which there is an answer."""
 
@@ -22,7 +24,8 @@ class FailureHasACause(RequestInvariant):
     Source: protocol page, sections 8.1 and 16 (blast radius); vllm#54762 and the documented
         behaviour of the OpenAI routes.
     Limits: A frontend that failed as a whole, or is shutting down, is left out, as are calls
-        that share an id, and answers that the engine itself made unreadable (scripted bytes).
+        that share an id, calls with parameters of their own (which a mock engine may not have
+        honoured), and tokens that no byte-level vocabulary has.
     """
 
     id = "answer.failure-has-a-cause"
@@ -32,10 +35,18 @@ class FailureHasACause(RequestInvariant):
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
         self._first: dict[str, Record] = {}
+        self._odd: set[str] = set()
+        self._own_parameters = {
+            step.call.id
+            for step in context.scenario.steps
+            if step.call is not None and step.call.body
+        }
 
     def see(self, record: Record) -> None:
         """Note the first final output of each request."""
         event = record.event
+        if isinstance(event, OutputSent) and any(token >= VOCABULARY for token in event.tokens):
+            self._odd.add(event.request_id)
         if isinstance(event, OutputSent) and event.finish is not None:
             self._first.setdefault(event.request_id, record)
 
@@ -47,6 +58,8 @@ class FailureHasACause(RequestInvariant):
             if final is None or final is not episode.finish or len(calls) != 1:
                 continue
             event, call = final.event, calls[0]
+            if call.op in self._own_parameters or episode.event.request_id in self._odd:
+                continue
             assert isinstance(event, OutputSent)
             if event.finish not in ENDS_WELL or call.end is None or call.ended is None:
                 continue

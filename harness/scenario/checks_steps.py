@@ -114,6 +114,17 @@ def _never_started(path: Path, name: str, choices: list[str], all_ops: list[str]
     )
 
 
+def _one_body(base: Path, step: Step) -> Iterator[Finding]:
+    """What an http or grpc step sends is said once."""
+    http, grpc = step.http, step.grpc
+    if http is not None and http.body is not None and http.text is not None:
+        yield Finding((*base, "text"), "body and text exclude each other")
+    if http is not None and http.repeat > 1 and http.text is None:
+        yield Finding((*base, "repeat"), "there is no text to repeat")
+    if grpc is not None and grpc.wire is not None and grpc.request:
+        yield Finding((*base, "wire"), "request and wire exclude each other")
+
+
 def _says_enough(base: Path, step: Step) -> Iterator[Finding]:
     if (engine := step.engine) is not None and not engine.do and not engine.rejoin:
         yield Finding(base, "the step tells the engine nothing", "do: [actions], or rejoin: true")
@@ -130,8 +141,7 @@ def _says_enough(base: Path, step: Step) -> Iterator[Finding]:
     for j, text in enumerate(call.aux if call is not None else []):
         if not _is_hex(text):
             yield Finding((*base, "aux", j), f"'{text}' is no hexadecimal text", "such as '00ff'")
-    if (http := step.http) is not None and http.body is not None and http.text is not None:
-        yield Finding((*base, "text"), "body and text exclude each other")
+    yield from _one_body(base, step)
     if (process := step.coordinator) is not None:
         chosen = sorted(process.model_fields_set)
         if len(chosen) != 1:

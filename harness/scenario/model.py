@@ -13,6 +13,9 @@ from pydantic import BeforeValidator, Field, model_validator
 from mock_engines.behaviours.model import Action, EngineSpec, Strict, as_list
 
 SCHEMA_VERSION = 1
+REPEAT_MAX = 50_000_000
+"""How often the text of an HTTP request may be repeated."""
+CONNECTIONS_MAX = 10_000
 Surface = Literal[
     "auto",
     "http",
@@ -85,8 +88,10 @@ class Known(Strict):
     """A fault that releases of the real frontend have.
 
     Affected: ``introduced_in ≤ release < fixed_in``; an absent bound is open.
+    ``target``: whose releases; the same promise may be kept by one and broken by the other.
     """
 
+    target: Literal["vllm-rs", "vllm-py"] = "vllm-rs"
     invariant: str = Field(description="invariant id, or 'expectation' for a failed expectation")
     introduced_in: str | None = None
     fixed_in: str | None = None
@@ -159,18 +164,23 @@ class HttpStep(Strict):
 
     Every answer is an outcome ``finished``, whatever its status; ``failed`` means that the
     connection was refused or lost. ``body`` is sent as JSON, ``text`` as it is. ``send: half``
-    sends the head and half of the body and then waits; ``head`` sends no body. ``read`` is a
-    gate before which nothing of the answer is read.
+    sends the head and half of the body and then waits; ``head`` sends no body. ``behind`` is sent
+    right behind a whole request, on the same connection. ``read`` is a gate before which nothing
+    of the answer is read. ``repeat``: ``text`` is sent so many times in a row. ``send: nothing``
+    connects and says nothing; ``connections`` opens so many alike, of which the first is read.
     """
 
     id: str
     path: str
-    verb: Literal["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"] = "GET"
+    verb: str = Field(default="GET", pattern=r"^[A-Z][A-Z0-9-]{0,31}$")
     query: dict[str, str | list[str]] = Field(default_factory=dict)
     headers: dict[str, str] = Field(default_factory=dict)
     body: Any = None
     text: str | None = None
-    send: Literal["whole", "half", "head"] = "whole"
+    repeat: int = Field(default=1, ge=1, le=REPEAT_MAX)
+    send: Literal["whole", "half", "head", "nothing"] = "whole"
+    connections: int = Field(default=1, ge=1, le=CONNECTIONS_MAX)
+    behind: str | None = None
     read: str | None = None
 
 
@@ -178,12 +188,14 @@ class GrpcStep(Strict):
     """Start any unary gRPC call in the background.
 
     ``method`` is ``Service/Method``; the package is ``vllm`` unless named in full, such as
-    ``grpc.health.v1.Health/Check``. Its status is the name of the gRPC code.
+    ``grpc.health.v1.Health/Check``. Its status is the name of the gRPC code. ``wire``: the bytes
+    of the request in hexadecimal, whatever they are.
     """
 
     id: str
     method: str
     request: dict[str, Any] = Field(default_factory=dict)
+    wire: str | None = Field(default=None, pattern=r"^([0-9a-fA-F]{2})*$")
     metadata: dict[str, str] = Field(default_factory=dict)
 
 
@@ -192,13 +204,17 @@ class CrowdStep(Strict):
 
     ``leave``: when each one hangs up: ``no`` (it reads its answer), ``at-once`` (as soon as the
     request is off), ``after-add`` (when its ADD is at an engine), ``after-output`` (after the
-    first tokens). Their ids are ``<id>-0``, ``<id>-1`` and so on.
+    first tokens). ``abort-after-add``: it asks for its abort when its ADD is at an engine, and
+    hangs up if it has not ended when everything sent before has been acted on. ``spread_ms``:
+    those who leave at once do so at instants within so many milliseconds after their request.
+    Their ids are ``<id>-0``, ``<id>-1`` and so on.
     """
 
     id: str
     callers: int = Field(default=100, ge=1, le=100_000)
     at_once: int = Field(default=16, ge=1, le=1_000)
-    leave: Literal["no", "at-once", "after-add", "after-output"] = "no"
+    leave: Literal["no", "at-once", "after-add", "after-output", "abort-after-add"] = "no"
+    spread_ms: float = Field(default=0, ge=0, le=1_000)
     surface: Surface = "auto"
     rank: int | None = None
     prompt: list[int] = Field(default_factory=lambda: [104, 105])

@@ -35,10 +35,10 @@ def _needs(scenario: Scenario) -> Iterator[str]:
         for rule in spec.rules:
             yield from _of_actions(rule.do)
     for step in scenario.steps:
-        yield from _of_step(step)
+        yield from _of_step(step, scenario)
 
 
-def _of_step(step: Step) -> Iterator[str]:
+def _of_step(step: Step, scenario: Scenario) -> Iterator[str]:
     by_verb = {
         "cancel": "op.cancel",
         "drop": "op.drop",
@@ -59,6 +59,8 @@ def _of_step(step: Step) -> Iterator[str]:
         yield from _of_call(step.call)
     if step.crowd is not None and step.crowd.surface != "auto":
         yield f"surface.{step.crowd.surface}"
+    if step.crowd is not None and step.crowd.leave == "abort-after-add":
+        yield "op.abort"
     if step.crowd is not None and step.crowd.leave != "no":
         yield "op.cancel"
     if step.utility is not None:
@@ -68,16 +70,32 @@ def _of_step(step: Step) -> Iterator[str]:
             yield "fault.engine-rejoin"
         yield from _of_actions(step.engine.do)
     if step.wait is not None:
-        yield from _of_wait(step.wait)
+        yield from _of_wait(step.wait, scenario)
     if step.expect is not None:
-        yield from _of_expect(step.expect)
+        yield from _of_expect(step.expect, scenario)
 
 
-def _of_wait(match: EventMatch) -> Iterator[str]:
+_TOLD_BY_COORDINATOR = (
+    client_events.CoordinatorPublished,
+    client_events.FirstRequestHandled,
+    client_events.WaveNoticeHandled,
+)
+"""Events of a coordinator; an external one is ours, whatever the frontend is."""
+
+
+def _of_wait(match: EventMatch, scenario: Scenario) -> Iterator[str]:
     """A step that waits for an event which the target never shows would wait for ever."""
-    if class_of(match.event).__module__ == client_events.__name__:
+    kind = class_of(match.event)
+    if kind is client_events.HealthFailed:
+        yield "see.failure"
+    elif kind in (client_events.CoordinatorStateApplied, client_events.FirstRequestQueued):
+        external = scenario.topology.coordinator == "external"
+        yield "see.publishes" if external else "see.client-events"
+    elif kind in _TOLD_BY_COORDINATOR and scenario.topology.coordinator == "external":
+        yield "coordinator.external"
+    elif kind.__module__ == client_events.__name__:
         yield "see.client-events"
-    elif class_of(match.event) is LogLine:
+    elif kind is LogLine:
         yield "see.log"
 
 
@@ -120,7 +138,7 @@ def _of_actions(actions: list[Action]) -> Iterator[str]:
         yield "fault.engine-stall"
 
 
-def _of_expect(expect: Expect) -> Iterator[str]:
+def _of_expect(expect: Expect, scenario: Scenario) -> Iterator[str]:
     given = expect.model_fields_set
     # Registries, coordinator state and the sticky error itself are judged where they can be
     # seen; elsewhere that one expectation is not judged, and the rest of the scenario is.
@@ -132,7 +150,7 @@ def _of_expect(expect: Expect) -> Iterator[str]:
         yield "see.health"
     for match in [expect.count, *(expect.order or [])]:
         if match is not None:
-            yield from _of_wait(match)
+            yield from _of_wait(match, scenario)
     if "metrics" in given:
         yield "see.metrics"
     if given & {"process", "exit_code"}:

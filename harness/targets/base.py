@@ -7,11 +7,12 @@ judged. ``sim`` and ``zmq`` share one frontend (the reference client) in two wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
-from harness.scenario.model import CallStep, GrpcStep, HttpStep, UtilityStep
+from harness.scenario.model import CallStep, GrpcStep, HttpStep, Surface, UtilityStep
 from harness.trace.events import Event, Snapshot
 from mock_engines.cluster import JoinAddresses
 
@@ -22,7 +23,10 @@ class TargetError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """How a generation ended: ``outcome`` finished or failed (a cancelled one raises)."""
+    """How a generation ended: ``outcome`` finished or failed (a cancelled one raises).
+
+    ``body``: the answer, decoded; the last event of a stream; ``None`` without a server.
+    """
 
     outcome: str
     finish: str | None = None
@@ -31,6 +35,7 @@ class CallResult:
     kv_transfer_params: Mapping[str, Any] | None = None
     status: int | str | None = None
     text: str = ""
+    body: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +92,57 @@ class OnOutput(Protocol):
         """Take tokens, finish reason and text, as far as the surface shows them."""
 
 
+WHEN_OFF: ContextVar[Callable[[], None] | None] = ContextVar("when_off", default=None)
+"""Set in the context of a call by who wants to know when its request has left."""
+
+
+def request_is_off() -> None:
+    """Say that the request of the call that runs has left; see ``NoServer.tells_when_off``."""
+    callback = WHEN_OFF.get()
+    if callback is not None:
+        callback()
+
+
 _HTTP, _GRPC, _SIGNAL = "op.http", "op.grpc", "fault.signal"
+_TWO = "topology.two-frontends"
+_HASTE = "surface that hurries"
+
+
+_INSTANTS = 12
+_STRIDE = 7
+
+
+def instant(number: int, spread_s: float) -> float:
+    """Return when caller ``number`` of a crowd leaves, in seconds after its request.
+
+    There are twelve instants, evenly over the spread; neighbours are far apart.
+    """
+    return spread_s * (number * _STRIDE % _INSTANTS) / _INSTANTS
+
+
+class AbortLine(Protocol):
+    """One connection for aborts, one after the other: no time is lost once one is due."""
+
+    def send(self, request_ids: list[str]) -> None:
+        """Ask for an abort by external ids. The request has left when this returns."""
+
+    async def answered(self) -> None:
+        """Wait for the answer."""
+
+    def close(self) -> None:
+        """Close the connection."""
 
 
 class NoServer:
     """What a frontend without a server and a process of its own cannot do.
 
     Capabilities keep scenarios away from these methods; who gets here all the same is told.
+
+    Attributes:
+        tells_when_off: ``generate`` calls ``request_is_off`` once its request has left.
     """
+
+    tells_when_off: ClassVar[bool] = False
 
     async def http(self, step: HttpStep) -> RequestResult:
         """Send any HTTP request."""
@@ -103,6 +151,23 @@ class NoServer:
     async def grpc(self, step: GrpcStep) -> RequestResult:
         """Make any gRPC call."""
         raise _lacking(_GRPC, step.id)
+
+    def hurries(self, surface: Surface) -> bool:
+        """Whether ``hurry`` can be used for calls of this surface."""
+        del surface
+        return False
+
+    async def hurry(self, calls: Sequence[CallStep], at_once: int, spread_s: float) -> None:
+        """Send the requests of callers, and hang up each at its ``instant``; nothing else.
+
+        ``at_once`` callers at a time, as fast as it can be done.
+        """
+        del at_once, spread_s
+        raise _lacking(_HASTE, calls[0].id)
+
+    async def abort_line(self) -> AbortLine | None:
+        """A connection that asks for aborts at once; ``None`` where ``abort`` is as fast."""
+        return None
 
     async def signal(self, name: str) -> None:
         """Send a signal to the frontend's process."""
@@ -119,6 +184,10 @@ class NoServer:
     async def exit_code(self) -> int | None:
         """Wait for the end of a process that is ending; its exit code, ``None`` if it runs."""
         return None
+
+    def further(self, number: int) -> Frontend:
+        """The frontend with client index ``number`` on the same engines."""
+        raise _lacking(_TWO, f"frontend {number}")
 
 
 def _lacking(capability: str, what: str) -> TargetError:
@@ -164,11 +233,14 @@ class Frontend(Protocol):
     async def exit_code(self) -> int | None:
         """Wait for the end of a process that is ending; its exit code, ``None`` if it runs."""
 
+    def further(self, number: int) -> Frontend:
+        """The frontend with client index ``number`` on the same engines."""
+
     async def abort(self, request_ids: list[str]) -> None:
         """Abort by external request id."""
 
-    async def health(self) -> Health:
-        """Sample the health."""
+    async def health(self) -> Health | None:
+        """Sample the health; ``None`` where it cannot be seen."""
 
     async def snapshot(self, label: str) -> Snapshot | None:
         """Registries, or ``None`` where they cannot be seen."""

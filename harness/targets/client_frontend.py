@@ -18,7 +18,6 @@ from client.config import (
     HandshakeOwner,
     InProcessCoordinator,
 )
-from client.coordinator_process import ExternalCoordinator
 from client.engine_client import EngineClient
 from client.errors import ClientError, UtilityCallTimeout
 from client.errors import Transport as TransportFailed
@@ -40,6 +39,9 @@ from harness.targets.base import (
     TargetError,
     UtilityResult,
 )
+from harness.targets.coordinator_handle import CoordinatorHandle
+from harness.targets.external import make_coordinator
+from harness.targets.sizes import sizes_of
 from harness.trace.events import ClientReleased, Snapshot
 from mock_engines.cluster import JoinAddresses
 
@@ -50,9 +52,11 @@ CAPABILITIES = frozenset(
         "op.server-info", "op.shutdown", "op.connect-error", "op.unencodable",
         "surface.native", "surface.http", "surface.http-stream", "surface.grpc",
         "surface.grpc-stream", "see.wire", "see.results", "see.health", "see.health-error",
-        "see.registries", "see.coordinator", "see.client-events",
+        "see.registries", "see.coordinator", "see.client-events", "see.failure",
+        "see.publishes",
         "coordinator.none", "coordinator.in-process", "coordinator.external",
         "transport.handshake-owner", "transport.bootstrapped", "topology.any-ranks",
+        "topology.two-frontends",
         "fault.link", "fault.engine-vanish", "fault.engine-stall", "fault.engine-rejoin",
     }
 )  # fmt: skip
@@ -97,7 +101,7 @@ class ClientFrontend(NoServer):
         self.faults = FaultTransport(transport, wait_gate)
         self._plain = transport
         self._client: EngineClient | None = None
-        self.coordinator: ExternalCoordinator | None = None
+        self.coordinator: CoordinatorHandle | None = None
         self._addresses = self._choose_addresses()
         self._start_error: ClientError | None = None
         self._open_calls = 0
@@ -125,15 +129,7 @@ class ClientFrontend(NoServer):
         """Start the external coordinator, which outlives and precedes the client."""
         if self._topology.coordinator != "external":
             return
-        self.coordinator = ExternalCoordinator(
-            transport=self._plain,
-            profile=self._profile,
-            engine_count=len(self._topology.rank_list),
-            front_address=self._plain.endpoint("coordinator-front"),
-            back_input_address=self._plain.endpoint("coordinator-input"),
-            back_output_address=self._plain.endpoint("coordinator-output"),
-            observer=self._observer,
-        )
+        self.coordinator = self._make_coordinator()
         await self.coordinator.start()
         self._addresses = dataclasses.replace(
             self._addresses,
@@ -141,14 +137,17 @@ class ClientFrontend(NoServer):
             coordinator_output=self.coordinator.back_output_address,
         )
 
+    def _make_coordinator(self) -> CoordinatorHandle:
+        """Make the external coordinator of this run; another target has another one."""
+        return make_coordinator(self._topology, self._profile, self._plain, self._observer)
+
+    def _coordinator_address(self) -> str | None:
+        """Front address of the external coordinator, wherever that runs."""
+        return None if self.coordinator is None else self.coordinator.front_address
+
     def _config(self) -> ClientConfig:
         topology, given, addresses = self._topology, self._topology.config, self._addresses
-        ranks = topology.rank_list
-        count = len(ranks) if given.engine_count is None else given.engine_count
-        start = ranks[0] if given.engine_start_index is None else given.engine_start_index
-        size = given.data_parallel_size
-        if size is None:
-            size = topology.data_parallel_size
+        sizes = sizes_of(topology)
         if addresses.input is None or addresses.output is None:
             msg = "data plane addresses are missing"
             raise TargetError(msg)
@@ -166,20 +165,18 @@ class ClientFrontend(NoServer):
                 handshake_address=addresses.handshake,
                 input_address=addresses.input,
                 output_address=addresses.output,
-                engine_count=count,
-                data_parallel_size=count if size is None else size,
+                engine_count=sizes.engine_count,
+                data_parallel_size=sizes.data_parallel_size,
                 coordinator=in_process,
             )
         else:
             mode = Bootstrapped(
                 input_address=addresses.input,
                 output_address=addresses.output,
-                engine_start_index=start,
-                engine_count=count,
-                data_parallel_size=start + count if size is None else size,
-                coordinator_address=(
-                    None if self.coordinator is None else self.coordinator.front_address
-                ),
+                engine_start_index=sizes.engine_start_index,
+                engine_count=sizes.engine_count,
+                data_parallel_size=sizes.data_parallel_size,
+                coordinator_address=self._coordinator_address(),
             )
         return ClientConfig(
             profile=self._profile,

@@ -12,6 +12,7 @@ from harness.sim.choosing import Chooser
 from harness.strategies import make_strategy
 from harness.targets.base import Frontend, TargetInfo
 from harness.targets.client_frontend import CAPABILITIES, ClientFrontend
+from harness.targets.second import with_second
 from harness.version import tool_version
 from harness.worlds import SimWorld, World, ZmqWorld
 
@@ -86,8 +87,8 @@ class ZmqTarget(ReferenceTarget):
 
 
 def make_client_frontend(setting: Setting) -> Frontend:
-    """Build the reference client's frontend for one run."""
-    return ClientFrontend(
+    """Build the reference client's frontend for one run, and a second one where there are two."""
+    first = ClientFrontend(
         topology=setting.topology,
         profile=setting.profile,
         transport=setting.world.transport,
@@ -96,3 +97,4 @@ def make_client_frontend(setting: Setting) -> Frontend:
         emit=setting.emit,
         wait_gate=setting.gates.wait,
     )
+    return with_second(setting, first)

@@ -12,12 +12,19 @@ KINDS: Mapping[str, str] = {
     "sim": SimTarget.title,
     "zmq": ZmqTarget.title,
     "vllm-rs": "the real Rust frontend of a release or a build, as a black box",
+    "vllm-py": "vLLM's own Python classes of a release, without torch",
+    "adapter": "any client or frontend, behind a line protocol",
 }
 
 
 def is_black_box(kind: str) -> bool:
     """Whether targets of this kind judge a frontend that is not ours, without opening one."""
-    return kind == "vllm-rs"
+    return kind in {"vllm-rs", "vllm-py"}
+
+
+def takes_mutant(kind: str) -> bool:
+    """Whether a mutant is the business of the target, as it is not for our own client."""
+    return is_black_box(kind) or kind == "adapter"
 
 
 def open_target(request: TargetRequest) -> Target:
@@ -33,8 +40,20 @@ def open_target(request: TargetRequest) -> Target:
     if kind == "zmq":
         return ZmqTarget()
     if kind == "vllm-rs":
+        if request.attach is not None:
+            from harness.targets.vllm_rs.attached_target import AttachedTarget
+
+            return AttachedTarget.open(request)
         from harness.targets.vllm_rs.target import VllmRsTarget
 
         return VllmRsTarget.open(request)
+    if kind == "vllm-py":
+        from harness.targets.vllm_py.target import VllmPyTarget
+
+        return VllmPyTarget.open(request)
+    if kind == "adapter":
+        from harness.targets.adapter.target import AdapterTarget
+
+        return AdapterTarget.open(request)
     msg = f"there is no target {kind!r}; targets are {', '.join(KINDS)}"
     raise ValueError(msg)

@@ -19,7 +19,10 @@ class Target(Protocol):
     title: ClassVar[str]
     deterministic: ClassVar[bool]
     """Whether a tape decides the run: schedules, digests and replay mean something."""
-    black_box: ClassVar[bool]
+
+    @property
+    def black_box(self) -> bool:
+        """Whether the frontend's inside cannot be seen."""
 
     @property
     def info(self) -> TargetInfo:
@@ -39,3 +42,15 @@ class Target(Protocol):
 
     def frontend(self) -> FrontendFactory:
         """How to make the frontend of one run."""
+
+
+def part_for(target: Target, scenario: Scenario) -> Target:
+    """The part of a target that plays a scenario; most targets are of one piece."""
+    choose = getattr(target, "part", None)
+    return target if choose is None else choose(scenario)
+
+
+def program_of(target: Target) -> str | None:
+    """Whose releases are judged, as ``known`` names them; ``None``: nothing but our own code."""
+    default = target.kind if target.black_box else None
+    return getattr(target, "program", default)

@@ -63,11 +63,12 @@ class ReplyUnusually(Behaviour):
             call_id = call_of(message, action.verb).call_id
         method = message.call.method if message.call is not None else ""
         client_index = message.call.client_index if message.call is not None else 0
+        value = spec.value if spec.list_of is None else [spec.value] * spec.list_of
         for _ in range(spec.times):
             await io.out.reply(
                 call_id + spec.add_to_call_id,
                 method,
-                value=spec.value,
+                value=value,
                 failure=spec.failure,
                 client_index=client_index,
                 engine_index=spec.engine_index,

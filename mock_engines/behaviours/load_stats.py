@@ -19,7 +19,7 @@ class SendStats(Behaviour):
         """Send them."""
         spec = action.stats or Stats()
         stats = scheduler_stats(
-            running=spec.running, waiting=spec.waiting, wave=io.wave, step_counter=0
+            running=spec.running, waiting=spec.waiting, wave=io.wave, step_counter=spec.step
         )
         await io.out.stats(
             stats, engine_index=spec.engine_index, coordinator=spec.path == "coordinator"

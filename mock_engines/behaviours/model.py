@@ -56,7 +56,11 @@ class Stream(Strict):
 
 
 class Output(Strict):
-    """Send one output row. ``request`` defaults to the request that matched."""
+    """Send one output row. ``request`` defaults to the request that matched.
+
+    ``rows``: so many equal rows in one message, whose ``finished_requests`` names the request
+    ``finished`` times. ``times`` sends the message again.
+    """
 
     request: str | None = None
     tokens: list[int] = Field(default_factory=list)
@@ -64,6 +68,8 @@ class Output(Strict):
     stop_reason: int | str | None = None
     kv_transfer_params: dict[str, Any] | None = None
     engine_index: int | None = None
+    rows: int = Field(default=1, ge=1, le=TIMES_MAX)
+    finished: int = Field(default=0, ge=0, le=TIMES_MAX)
     times: int = Field(default=1, ge=1, le=TIMES_MAX)
 
 
@@ -71,6 +77,7 @@ class ReplyWith(Strict):
     """Answer a utility in an unusual way.
 
     ``call_id`` replaces the right one; ``add_to_call_id`` shifts it; ``times`` repeats it.
+    ``list_of``: the value is a list of so many of ``value``.
     """
 
     value: Any = None
@@ -78,23 +85,32 @@ class ReplyWith(Strict):
     call_id: int | None = None
     add_to_call_id: int = 0
     engine_index: int | None = None
+    list_of: int | None = Field(default=None, ge=0, le=TOKENS_MAX)
     times: int = Field(default=1, ge=1, le=TIMES_MAX)
 
 
 class Stats(Strict):
-    """Send scheduler stats. ``engine_index`` is stamped as given, even beyond two bytes."""
+    """Send scheduler stats. ``engine_index`` is stamped as given, even beyond two bytes.
+
+    ``step``: the engine's step counter in its wave.
+    """
 
     running: int = 0
     waiting: int = 0
     engine_index: int | None = None
     path: Literal["main", "coordinator"] = "main"
+    step: int = 0
 
 
 class Raw(Strict):
-    """Send scripted frames, each in hexadecimal or as ``text:…``."""
+    """Send scripted frames, each in hexadecimal, as ``text:…``, or a msgpack value as ``json:…``.
+
+    In ``json:`` a string ``@name`` is the id on the wire of request ``name`` at this engine.
+    """
 
     frames: list[str]
     path: Literal["main", "coordinator", "input", "handshake"] = "main"
+    times: int = Field(default=1, ge=1, le=TIMES_MAX)
 
 
 class Notice(Strict):

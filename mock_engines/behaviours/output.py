@@ -33,9 +33,14 @@ class OutputRow(Behaviour):
             kv_transfer_params=spec.kv_transfer_params,
         )
         for _ in range(spec.times):
-            await io.out.rows([row], client_index=client_index, engine_index=spec.engine_index)
+            await io.out.rows(
+                [row] * spec.rows,
+                client_index=client_index,
+                engine_index=spec.engine_index,
+                finished=[request_id] * spec.finished,
+            )
         if known is not None:
-            known.sent += len(spec.tokens) * spec.times
+            known.sent += len(spec.tokens) * spec.rows * spec.times
             if spec.finish is not None:
                 io.engine.finish(known)
 

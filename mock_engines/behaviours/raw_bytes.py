@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from mock_engines.behaviours.base import Behaviour, EngineIO
+from mock_engines.behaviours.base import Behaviour, EngineIO, ScriptError
 from mock_engines.behaviours.model import Action
 from mock_engines.frames import parse_frames
 from mock_engines.matching import Message
@@ -17,5 +17,17 @@ class SendRaw(Behaviour):
 
     async def carry_out(self, action: Action, message: Message, io: EngineIO) -> None:  # noqa: ARG002
         """Send them."""
-        if action.raw is not None:
-            await io.out.raw(parse_frames(action.raw.frames), action.raw.path)
+        spec = action.raw
+        if spec is None:
+            return
+
+        def id_of(name: str) -> str:
+            known = io.engine.find(name)
+            if known is None:
+                msg = f"'raw' names request {name!r}, which this engine never had"
+                raise ScriptError(msg)
+            return known.request_id
+
+        frames = parse_frames(spec.frames, id_of)
+        for _ in range(spec.times):
+            await io.out.raw(frames, spec.path)

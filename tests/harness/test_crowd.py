@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.targets.client_frontend import ClientFrontend
 from harness.trace.events import CallEnded, CallStarted, CancelRequested
 from mock_engines.events import AbortSeen, AddSeen
 from tests.support.stories import of, perform
@@ -71,3 +72,21 @@ def test_single_callers_can_be_named_afterwards(name):
     story = crowd("no") + f"  - expect: {{op: {name}, outcome: finished, engine: 1}}\n"
     played = perform(story)
     assert [r.outcome.status for r in played.story.results] == ["held"]
+
+
+def test_crowd_that_asks_for_its_abort_at_the_add_ends_aborted():
+    played = perform(crowd("abort-after-add", HANGS))
+    assert {event.finish for event in of(played, CallEnded)} == {"abort"}
+    assert of(played, CancelRequested) == []
+    aborted = [name for event in of(played, AbortSeen) for name in event.request_ids]
+    assert sorted(aborted) == [f"c-{n}" for n in range(5)]
+
+
+def test_caller_whose_abort_was_lost_hangs_up(monkeypatch):
+    async def lost(_self, _ids):
+        return None
+
+    monkeypatch.setattr(ClientFrontend, "abort", lost)
+    played = perform(crowd("abort-after-add", HANGS))
+    assert outcomes_of(played) == ["cancelled"] * 5
+    assert [event.how for event in of(played, CancelRequested)] == ["crowd"] * 5

@@ -1023,3 +1023,13 @@ def test_run_cancelled_at_any_moment_leaves_no_task_and_no_socket(story, after):
 def test_close_stops_frontend_and_engines_although_it_is_interrupted_itself(story, again):
     """A person presses Ctrl-C twice."""
     assert interrupt(story, 60, again) == [True, ([], 0)]
+
+
+def test_output_of_a_step_may_name_the_call_that_it_is_for():
+    story = (
+        "engines:\n  - rules: [{on: add, do: {hang: g}}]\n"
+        "steps:\n  - call: {id: a, request_id: other}\n  - wait: {event: add, request: a}\n"
+        "  - engine: {engine: 0, do: {output: {request: a, tokens: [97], finish: stop}}}\n"
+        "  - finish: a\n  - expect: {op: a, finish: stop, tokens: 1}\n  - open: g\n"
+    )
+    assert statuses(perform(story)) == [(4, "held")]

@@ -20,7 +20,7 @@ from client.events import (
 )
 from client.protocol.ids import FENCE_METHOD
 from harness.fence import ROUNDS, Balance, Fence
-from harness.trace.events import Fenced
+from harness.trace.events import Fenced, ProcessExited
 from harness.trace.recorder import Recorder
 from mock_engines.events import (
     AbortSeen,
@@ -193,7 +193,16 @@ class FakeWorld:
         self.log.append("settle")
 
 
-def fence_of(log, *, virtual=False, black_box=False, wait=None):
+async def settled_turns(turns=10):
+    """Let what is ready run."""
+    loop = asyncio.get_running_loop()
+    for _ in range(turns):
+        turn = loop.create_future()
+        loop.call_soon(turn.set_result, None)
+        await turn
+
+
+def fence_of(log, *, virtual=False, black_box=False, wait=None, publishes_seen=False):
     trace = Recorder(clock=lambda: 0.0)
     fence = Fence(
         world=FakeWorld(log, virtual=virtual),
@@ -201,6 +210,7 @@ def fence_of(log, *, virtual=False, black_box=False, wait=None):
         cluster=FakeCluster(log),
         trace=trace,
         black_box=black_box,
+        publishes_seen=publishes_seen,
     )
     return fence, trace
 
@@ -335,6 +345,54 @@ JOINED = (EngineJoined(0, b"\0\0", True), EngineJoined(1, b"\1\0", True))
 )  # fmt: skip
 def test_balance_is_settled_when_nothing_is_under_way(events, settled):
     assert balance(*events) is settled
+
+
+def test_each_frontend_owes_an_answer_to_each_publish():
+    found = Balance(frontends=2)
+    found.feed(CoordinatorPublished(None, 1, True))
+    found.feed(CoordinatorStateApplied(1, True))
+    assert not found.settled()
+    found.feed(CoordinatorStateApplied(1, True))
+    assert found.settled()
+
+
+def test_scripted_bytes_that_are_taken_over_hide_no_later_publish():
+    found = Balance()
+    found.feed(CoordinatorStateApplied(7, True))
+    found.feed(CoordinatorPublished(None, 1, True))
+    assert not found.settled()
+
+
+def test_a_publish_before_anybody_had_subscribed_is_owed_by_nobody():
+    found = Balance()
+    found.feed(CoordinatorPublished(None, 1, True))
+    found.forget_publishes()
+    assert found.settled()
+
+
+def test_a_process_that_ended_owes_nothing():
+    assert balance(complete(0, 1), ProcessExited(0))
+
+
+@pytest.mark.parametrize(
+    ("black_box", "publishes_seen", "waits"),
+    [(False, False, True), (True, False, False), (True, True, True)],
+)
+def test_a_black_box_is_balanced_where_it_shows_what_it_takes_over(
+    black_box, publishes_seen, waits
+):
+    fence, trace = fence_of([], black_box=black_box, publishes_seen=publishes_seen)
+    trace.emit(CoordinatorPublished(None, 1, True))
+
+    async def body():
+        task = asyncio.get_running_loop().create_task(fence())
+        await settled_turns()
+        over = task.done()
+        trace.emit(CoordinatorStateApplied(1, True))
+        await task
+        return over
+
+    assert run(body) is not waits
 
 
 def test_balance_forgets_what_a_coordinator_took_with_it():

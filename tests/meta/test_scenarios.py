@@ -42,7 +42,8 @@ def test_no_two_say_the_same(field: str) -> None:
 def substance(scenario: Scenario) -> str:
     """Topology, behaviours, what is sent raw, expectations; operations are named by place."""
     dump = scenario.model_dump(mode="json", exclude_unset=True)
-    ops = [s.call.id if s.call else s.utility.id for s in scenario.steps if s.call or s.utility]
+    started = (s.call or s.utility or s.http or s.grpc for s in scenario.steps)
+    ops = [step.id for step in started if step is not None]
     expects = [s["expect"] for s in dump["steps"] if "expect" in s]
     for expect in expects:
         if expect.get("op") in ops:

@@ -10,8 +10,10 @@ from client.aio import cancel_and_wait, with_deadline
 from client.protocol.profiles import profile_for
 from client.transports.sockets import ZmqTransport
 from harness.scenario.model import Topology
-from harness.targets.vllm_rs.fetch import FrontendBinary, available
+from harness.targets.vllm_rs.fetch import available
 from harness.targets.vllm_rs.frontend import VllmRsFrontend
+from harness.targets.vllm_rs.launch import LaunchSpec
+from harness.targets.vllm_rs.life import ProcessLife
 from mock_engines.behaviours.model import EngineSpec
 from mock_engines.cluster import Cluster
 from mock_engines.gates import Gates
@@ -34,13 +36,18 @@ class Lab:
         self._topology = topology
         self._specs = [EngineSpec.model_validate(spec) for spec in engines]
         self._profile = profile_for(release)
-        self.frontend = VllmRsFrontend(
-            binary=FrontendBinary(path, release),
-            topology=topology,
+        self.transport = ZmqTransport(scheme="ipc")
+        spec = LaunchSpec(path, release, topology, tuple(topology.frontend_args))
+        self.life = ProcessLife(
+            spec,
             profile=self._profile,
             emit=self.emit,
+            transport=self.transport,
+            environment=topology.frontend_env,
         )
-        self.transport = ZmqTransport(scheme="ipc")
+        self.frontend = VllmRsFrontend(
+            self.life, topology=topology, profile=self._profile, wait_at=self.gates.wait
+        )
         self.cluster = None
         self.tasks = []
 
@@ -109,9 +116,15 @@ class Lab:
 
 @pytest.fixture
 def play():
-    """Return ``play(release, story, **setup)``, which runs ``await story(lab)``."""
+    """Return ``play(release, story, **setup)``, which runs ``await story(lab)``.
 
-    def run(release, story, *, engines=(), start=True, **topology):
+    ``engines`` are their behaviours, ``engines_count`` how many there are.
+    """
+
+    def run(release, story, *, engines=(), engines_count=None, start=True, **topology):
+        if engines_count is not None:
+            topology["engines"] = engines_count
+
         async def main():
             lab = Lab(release, Topology.model_validate(topology), engines)
             try:

@@ -25,7 +25,7 @@ def test_every_surface_carries_rank_id_and_tokens(play, surface):
     async def story(lab):
         step = CallStep(id="a", rank=1, surface=surface, prompt=[104, 105])
         tokens = []
-        result = await lab.frontend.generate(step, lambda new, _finish: tokens.extend(new))
+        result = await lab.frontend.generate(step, lambda new, *_: tokens.extend(new))
         (add,) = lab.seen(AddSeen)
         return result, tokens, add, lab.frontend.external_id(step)
 
@@ -129,7 +129,7 @@ def test_a_method_without_a_route_is_refused_and_nothing_is_sent(play):
 
 def test_shutdown_ends_the_process_in_order_and_stop_releases_the_rest(play):
     async def story(lab):
-        pid = lab.frontend._process.pid
+        pid = lab.life._process.pid
         await with_deadline(lab.frontend.shutdown(0), 10)
         return pid, lab.seen(ProcessExited)
 

@@ -28,6 +28,9 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("HandshakeTimeout", r"timed out while waiting for .* after"),
     ("UnexpectedHandshakeMessage", r"unexpected startup handshake message"),
     ("InvalidClientConfig", r"invalid engine-core client configuration"),
+    # 0.28 says the same without a name.
+    ("InvalidClientConfig", r"connected engine range \[\d+, \d+\) exceeds data parallel size"),
+    ("InvalidClientConfig", r"data parallel size \(\d+\) exceeds the two-byte engine identity"),
     ("UnexpectedCoordinatorOutput", r"unexpected non-control output on coordinator path"),
     ("UnexpectedDispatcherOutput", r"unexpected output on main dispatcher path"),
     ("UnsupportedCoordinatorEngineId", r"two-byte engine id, got"),
@@ -37,6 +40,8 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("DispatcherClosed", r"output dispatcher closed"),
     ("ClientClosed", r"client is closed"),
     ("ExtValueDecode", r"messagepack ext value decode failed"),
+    # Of a body that is no MessagePack the text also tells why it cannot be shown as a value.
+    ("Decode", r"messagepack decode failed.*value fallback: <value decode failed"),
     ("ValueDecode", r"messagepack value decode failed"),
     ("Decode", r"messagepack decode failed"),
     ("Encode", r"messagepack encode failed"),
@@ -47,6 +52,8 @@ _COMPILED = tuple((name, re.compile(pattern)) for name, pattern in _PATTERNS)
 _REJECTED = re.compile(r"engine rejected the adapter|engine ranks rejected LoRA adapter")
 ENGINE_ERROR_TEXT = "Internal server error"
 """What an output with finish reason *error* becomes; never the engine's own text (≤ 0.32)."""
+GRPC_ENGINE_ERROR = "engine failed during generation"
+"""The same over gRPC, with status INTERNAL (≥ 0.30; before, such a request shows as aborted)."""
 RANK_DETAIL_LOST = "engine-core error"
 """All that HTTP says of ``InvalidDataParallelRank`` since 0.28: status 400 and this."""
 

@@ -1,8 +1,8 @@
-"""The OpenAI-style HTTP side of the frontend: completions, health, load, raw requests.
+"""The HTTP side of the frontend: generations on every API, any other request, admin, load.
 
 One connection per request, so that a caller who leaves closes a connection of its own and
 nothing is reused. Token ids are asked for (``return_token_ids``) instead of being guessed from
-text; every release answers with them.
+text, where an API shows them.
 
 Source: vLLM ``rust/src/server/src/routes``; bodies as measured on 0.22.0 … 0.33.0.
 """
@@ -10,27 +10,61 @@ Source: vLLM ``rust/src/server/src/routes``; bodies as measured on 0.22.0 … 0.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
-from harness.scenario.model import CallStep
-from harness.targets.base import CallResult, OnOutput, TargetError
+from harness.scenario.model import CallStep, HttpStep
+from harness.targets.base import (
+    CallResult,
+    OnOutput,
+    RequestResult,
+    TargetError,
+    request_is_off,
+)
 from harness.targets.vllm_rs.client_errors import ENGINE_ERROR_TEXT, http_error_name
+from harness.targets.vllm_rs.http_in_haste import (
+    HttpAbortLine,
+    open_abort_line,
+    send_and_hang_up,
+)
+from harness.targets.vllm_rs.http_surfaces import (
+    HTTP_SURFACES,
+    STREAM,
+    EventParser,
+    HttpSurface,
+    Reading,
+    error_message,
+    merged,
+)
+from harness.targets.vllm_rs.http_wire import (
+    CONNECTION_LOST,
+    CONNECTION_REFUSED,
+    UNIX_SOCKET,
+    ConnectionFailed,
+    Exchange,
+    Request,
+)
+from harness.targets.vllm_rs.open_requests import OpenRequests
 
 if TYPE_CHECKING:
     import httpx
 
 RANK_HEADER = "X-data-parallel-rank"
 REQUEST_ID_HEADER = "X-Request-Id"
-COMPLETION_PREFIX = "cmpl-"
-"""Put before a given request id by ``/v1/completions``."""
-CONNECTION_REFUSED = "ConnectionRefused"
-CONNECTION_LOST = "ConnectionLost"
+STREAM_CUT = "StreamCut"
+"""An answer that ended in order, but without what ends a whole one."""
+STREAM_OVERRUN = "StreamOverrun"
+"""Something came behind the end of a stream."""
+_JSON = ("Content-Type", "application/json")
 _PROBE_TIMEOUT_S = 5.0
 _OK = 200
-_ERROR = 400
+_SERVER_ERROR = 500
 _RETRYABLE = 503
+_PATH_SAFE = "/%:@!$&'()*+,;=~-._"
+WaitAtGate = Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,38 +86,6 @@ class Answer:
             return json.loads(self.body)
         except ValueError:
             return None
-
-
-@dataclass(slots=True)
-class _Reading:
-    """What was read of one generation so far."""
-
-    on_output: OnOutput
-    finish: str | None = None
-    kv_transfer_params: Mapping[str, Any] | None = None
-    failure: str | None = field(default=None)
-
-    def choice(self, body: Mapping[str, Any]) -> None:
-        """Take the choice of an answer or a stream chunk."""
-        if isinstance(extra := body.get("kv_transfer_params"), dict):
-            self.kv_transfer_params = extra
-        for choice in body.get("choices") or []:
-            tokens = tuple(choice.get("token_ids") or ())
-            finish = choice.get("finish_reason")
-            if tokens or finish is not None:
-                self.finish = finish or self.finish
-                self.on_output(tokens, finish)
-
-
-def error_message(body: str) -> str:
-    """Return the message of an error body, or the body itself."""
-    try:
-        decoded = json.loads(body)
-    except ValueError:
-        return body
-    error = decoded.get("error") if isinstance(decoded, dict) else None
-    message = error.get("message") if isinstance(error, dict) else None
-    return message if isinstance(message, str) else body
 
 
 def rank_headers(step: CallStep) -> list[tuple[str, str]]:
@@ -111,18 +113,33 @@ def load_httpx() -> Any:
 
 
 class HttpApi:
-    """Requests to one frontend. ``close`` when done."""
+    """Requests to one frontend. ``close`` when done.
 
-    def __init__(self, port: int, model: str) -> None:
-        """Make a client for 127.0.0.1:``port``; nothing is sent yet."""
+    Attributes:
+        open_calls: the requests whose end ``/load`` shows.
+    """
+
+    def __init__(self, address: str, model: str, wait_at: WaitAtGate | None = None) -> None:
+        """Make a client for ``http://host:port`` or ``unix:path``; nothing is sent yet.
+
+        ``wait_at``: returns when a named gate is open.
+        """
         self._httpx = load_httpx()
+        self._address = address
         self._model = model
+        self._wait_at = wait_at
+        self.open_calls = OpenRequests()
+        path = address.removeprefix(UNIX_SOCKET) if address.startswith(UNIX_SOCKET) else None
         self._client: httpx.AsyncClient = self._httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{port}",
+            base_url=address if path is None else "http://frontend",
             timeout=None,  # hanging is a result here; callers bound their waits
             trust_env=False,
-            verify=False,  # plain HTTP; saves loading certificates
-            limits=self._httpx.Limits(max_keepalive_connections=0, max_connections=None),
+            transport=self._httpx.AsyncHTTPTransport(
+                uds=path,
+                verify=False,  # plain HTTP; saves loading certificates
+                trust_env=False,
+                limits=self._httpx.Limits(max_keepalive_connections=0, max_connections=None),
+            ),
         )
 
     async def close(self) -> None:
@@ -160,36 +177,6 @@ class HttpApi:
         load = decoded.get("server_load") if isinstance(decoded, dict) else None
         return load if isinstance(load, int) else None
 
-    async def completion(
-        self, step: CallStep, request_id: str, on_output: OnOutput, *, stream: bool
-    ) -> CallResult:
-        """Run one generation. Cancelling it closes its connection."""
-        headers = [(REQUEST_ID_HEADER, request_id), *rank_headers(step)]
-        body: dict[str, Any] = {
-            "model": self._model,
-            "prompt": list(step.prompt),
-            "max_tokens": step.max_tokens,
-            "stream": stream,
-            "return_token_ids": True,
-        }
-        if step.kv_transfer_params is not None:
-            body["kv_transfer_params"] = step.kv_transfer_params
-        asked_for_rank = step.rank is not None or step.rank_text is not None
-        reading = _Reading(on_output)
-        try:
-            async with self._client.stream(
-                "POST", "/v1/completions", json=body, headers=headers
-            ) as response:
-                if response.status_code >= _ERROR or not stream:
-                    await response.aread()
-                    return _answered(
-                        response.status_code, response.text, reading, explicit_rank=asked_for_rank
-                    )
-                await _read_events(response.aiter_lines(), reading)
-        except self._httpx.TransportError as error:
-            return CallResult("failed", reading.finish, self._lost(error), repr(error))
-        return _streamed(reading, explicit_rank=asked_for_rank)
-
     def _lost(self, error: Exception) -> str:
         if isinstance(error, self._httpx.ConnectError):
             return CONNECTION_REFUSED
@@ -197,47 +184,167 @@ class HttpApi:
             return "Timeout"
         return CONNECTION_LOST
 
+    # --- any request --------------------------------------------------------------------
 
-async def _read_events(lines: AsyncIterator[str], reading: _Reading) -> None:
+    async def http(self, step: HttpStep) -> RequestResult:
+        """Send any request. Cancelling it closes its connection."""
+        body = step.text.encode() * step.repeat if step.text is not None else None
+        headers = list(step.headers.items())
+        if step.body is not None:
+            body = json.dumps(step.body).encode()
+            if not any(name.lower() == "content-type" for name in step.headers):
+                headers.append(_JSON)
+        target = quote(step.path, safe=_PATH_SAFE)
+        if step.query:
+            target += "?" + urlencode(list(step.query.items()), doseq=True)
+        behind = (step.behind or "").encode()
+        request = Request(step.verb, target, tuple(headers), body, step.send, behind)
+        async with AsyncExitStack() as stack:
+            if step.send != "nothing":
+                for _ in range(step.connections):
+                    stack.enter_context(self.open_calls.request(step.path))
+            try:
+                for _ in range(step.connections - 1):
+                    await stack.enter_async_context(self._exchange(request, None))
+                async with self._exchange(request, step.read) as exchange:
+                    status = await exchange.status()
+                    text = await exchange.text()
+            except ConnectionFailed as error:
+                return RequestResult("failed", error=error.name, text=str(error))
+        return RequestResult("finished", status, Answer(status, text).json(), text)
+
+    def _exchange(self, request: Request, gate: str | None) -> Exchange:
+        return Exchange(self._address, request, None if gate is None else self._waiting(gate))
+
+    def _waiting(self, gate: str) -> Callable[[], Awaitable[None]]:
+        async def wait() -> None:
+            if self._wait_at is None:
+                msg = f"nobody can open gate {gate!r} here"
+                raise TargetError(msg)
+            with self.open_calls.not_reading():
+                await self._wait_at(gate)
+
+        return wait
+
+    # --- generations --------------------------------------------------------------------
+
+    def _generation(self, step: CallStep, surface: str) -> Request:
+        api = HTTP_SURFACES[surface.removesuffix(STREAM)]
+        body = merged(
+            api.body(step, self._model, stream=surface.endswith(STREAM)),
+            step.body,
+        )
+        headers = (
+            _JSON,
+            (REQUEST_ID_HEADER, step.request_id or step.id),
+            *rank_headers(step),
+            *step.headers.items(),
+        )
+        return Request("POST", api.path, headers, json.dumps(body).encode())
+
+    async def hurry(
+        self, calls: Sequence[CallStep], surface: str, at_once: int, spread_s: float
+    ) -> None:
+        """Send the requests of callers who hang up; see ``http_in_haste``."""
+        requests = [self._generation(step, surface) for step in calls]
+        await send_and_hang_up(self._address, requests, at_once, spread_s)
+
+    async def abort_line(self) -> HttpAbortLine:
+        """Open a connection for aborts."""
+        return await open_abort_line(self._address)
+
+    async def generate(self, step: CallStep, surface: str, on_output: OnOutput) -> CallResult:
+        """Run one generation on a surface. Cancelling it closes its connection."""
+        api = HTTP_SURFACES[surface.removesuffix(STREAM)]
+        stream = surface.endswith(STREAM)
+        request = self._generation(step, surface)
+        asked_for_rank = step.rank is not None or step.rank_text is not None
+        reading = Reading(on_output)
+        with self.open_calls.request(api.path):
+            try:
+                async with self._exchange(request, step.read) as exchange:
+                    request_is_off()
+                    status = await exchange.status()
+                    if status != _OK:
+                        text = await exchange.text()
+                        reading.last = Answer(status, text).json()
+                        return _refused(status, error_message(text), reading, asked_for_rank)
+                    if not stream:
+                        return _answered(await exchange.text(), api, reading)
+                    await _read_events(exchange, api, reading)
+            except ConnectionFailed as error:
+                return _result("failed", reading, error.name, str(error), None)
+        return _streamed(reading, asked_for_rank)
+
+
+async def _read_events(exchange: Exchange, api: HttpSurface, reading: Reading) -> None:
     """Read server-sent events to the end of the stream."""
-    async for line in lines:
-        if not line.startswith("data:"):
-            continue
-        data = line.removeprefix("data:").strip()
-        if data == "[DONE]":
-            continue
-        decoded = json.loads(data)
-        if "error" in decoded:
-            reading.failure = error_message(data)
-        else:
-            reading.choice(decoded)
+    parser = EventParser()
+    while (data := await exchange.data()) is not None:
+        for event in parser.feed(data):
+            api.event(event, reading)
 
 
-def _answered(status: int, body: str, reading: _Reading, *, explicit_rank: bool) -> CallResult:
-    if status != _OK:
-        return _refused(status, error_message(body), reading, explicit_rank=explicit_rank)
-    decoded = json.loads(body)
-    reading.choice(decoded)
-    return CallResult("finished", reading.finish, kv_transfer_params=reading.kv_transfer_params)
+def _result(
+    outcome: str, reading: Reading, error: str | None, message: str, status: int | None
+) -> CallResult:
+    return CallResult(
+        outcome,
+        reading.finish,
+        error,
+        message,
+        kv_transfer_params=reading.kv_transfer_params,
+        status=status,
+        text=reading.text,
+        body=reading.last,
+    )
 
 
-def _streamed(reading: _Reading, *, explicit_rank: bool) -> CallResult:
+def _answered(text: str, api: HttpSurface, reading: Reading) -> CallResult:
+    with suppress(ValueError):
+        reading.last = json.loads(text)
+    if isinstance(reading.last, dict):
+        api.answer(reading.last, reading)
     if reading.failure is not None:
-        return _refused(500, reading.failure, reading, explicit_rank=explicit_rank)
+        return _result("failed", reading, "AnswerFailed", reading.failure, _OK)
+    if reading.finish is None:
+        message = f"an answer without a finish reason: {text[:200]}"
+        return _result("failed", reading, STREAM_CUT, message, _OK)
+    return _result("finished", reading, None, "", _OK)
+
+
+def _streamed(reading: Reading, asked_for_rank: bool) -> CallResult:
+    if reading.overrun:
+        message = "the stream went on after its end"
+        return _result("failed", reading, STREAM_OVERRUN, message, _OK)
+    if not reading.over:
+        message = "the stream ended without its terminal event"
+        return _result("failed", reading, STREAM_CUT, message, _OK)
+    if reading.failure is not None:
+        code = reading.failure_code or _SERVER_ERROR
+        return _refused(code, reading.failure, reading, asked_for_rank, status=_OK)
     if reading.finish is None:
         message = "the stream ended without a finish reason"
-        return CallResult("failed", None, CONNECTION_LOST, message)
-    return CallResult("finished", reading.finish, kv_transfer_params=reading.kv_transfer_params)
+        return _result("failed", reading, STREAM_CUT, message, _OK)
+    return _result("finished", reading, None, "", _OK)
 
 
-def _refused(status: int, message: str, reading: _Reading, *, explicit_rank: bool) -> CallResult:
+def _refused(
+    code: int,
+    message: str,
+    reading: Reading,
+    asked_for_rank: bool,
+    status: int | None = None,
+) -> CallResult:
     """Tell an output with finish reason *error* from a failure of the client.
 
     The first is an end like others to the engine-core client; HTTP hides it behind a fixed
     text (or, since 0.33, a 503 with the engine's message, which nothing else produces).
+    ``status``: of the answer, where an event of its stream says ``code``.
     """
-    name = http_error_name(status, message, explicit_rank=explicit_rank)
+    shown = code if status is None else status
+    name = http_error_name(code, message, explicit_rank=asked_for_rank)
     if message == ENGINE_ERROR_TEXT or name == f"HttpError{_RETRYABLE}":
-        reading.on_output((), "error")
-        return CallResult("finished", "error", name, message)
-    return CallResult("failed", reading.finish, name, message)
+        reading.piece(finish="error")
+        return _result("finished", reading, name, message, shown)
+    return _result("failed", reading, name, message, shown)

@@ -1,17 +1,21 @@
-"""Reads the frontend's log: one table of line beginnings, by release, and their fields.
+"""Reads the frontend's log: one table of line beginnings for each release, and their fields.
 
 A line is ``(RustFrontend pid=N) LEVEL MM-DD HH:MM:SS [file:line] [span{…}: ]message key=value …``,
 on stdout up to 0.24 and on stderr later. Process id and time are left out of events, so that
-two runs can be compared.
+two runs can be compared. A line that begins with nothing of its release's table is kept as text.
 
-Source: the texts in the released binaries 0.22.0 … 0.33.0.
+Source: the texts in the released binaries 0.22.0 … 0.33.0; ``tests/vllm_rs`` looks for each one in
+each binary that is there.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
+from harness.targets.vllm_rs.releases import RELEASES, at_least
 from harness.trace.events import LogLine
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -64,7 +68,20 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern("auto-abort", "auto-aborting request due to dropped stream", ("request_id",)),
     Pattern("stop-string-abort", "auto-aborting request due to stop string", ("request_id",)),
     Pattern("auto-abort-skipped", "skip auto-abort for inactive request", ("request_id",)),
-    Pattern("auto-abort-failed", "failed to auto-abort request streams", ("error",)),
+    Pattern(
+        "auto-abort-failed",
+        "failed to auto-abort dropped request stream",
+        ("error",),
+        until="0.22.1",
+    ),
+    Pattern(
+        "auto-abort-failed",
+        "failed to auto-abort request streams",
+        ("error",),
+        since="0.23.0",
+    ),
+    Pattern("finished-ids", "request completed via finished_requests", ("request_id",)),
+    Pattern("stats-dropped", "dropping scheduler stats for"),
     Pattern("output-dropped", "dropping output for inactive request", ("request_id",)),
     # utilities
     Pattern("utility-dropped", "dropping output for unexpected utility call", ("call_id",)),
@@ -89,11 +106,16 @@ PATTERNS: tuple[Pattern, ...] = (
         since="0.33.0",
     ),
     Pattern("wave-replayed", "replaying active DP wave", ("wave",), since="0.32.0"),
-    Pattern("external-update", "applied external coordinator state update", ("wave",)),
+    Pattern("subscription-lost", "coordinator subscription peer disconnected", since="0.32.0"),
+    Pattern(
+        "external-update",
+        "applied external coordinator state update",
+        ("wave", "engines_running"),
+    ),
     Pattern(
         "external-first-request",
         "notifying external coordinator about first request",
-        ("wave",),
+        ("wave", "exclude_engine_index"),
         until="0.32.0",
     ),
     # failure and end
@@ -112,7 +134,27 @@ OTHER = "other"
 _TO_THE_END = frozenset({"error"})
 
 
-def parse_line(line: str) -> LogLine:
+@cache
+def patterns_of(release: str) -> tuple[Pattern, ...]:
+    """Return the table of one release.
+
+    A release is in the range of a pattern by its place among those known, so that a later one has
+    the table of the newest.
+    """
+    newest = RELEASES[-1]
+
+    def last(pattern: Pattern) -> str:
+        return newest if pattern.until is None else pattern.until
+
+    known = newest if at_least(release, newest) else release
+    return tuple(
+        pattern
+        for pattern in PATTERNS
+        if at_least(known, pattern.since) and at_least(last(pattern), known)
+    )
+
+
+def parse_line(line: str, patterns: Sequence[Pattern] = PATTERNS) -> LogLine:
     """Turn one line of the log into an event; what matches no pattern is ``other``.
 
     Lines without the usual head (a panic, a backtrace, a usage text) have level ``""``.
@@ -124,7 +166,7 @@ def parse_line(line: str) -> LogLine:
     level = "WARN" if head["level"] == "WARNING" else head["level"]
     text = head["text"]
     message = _SPAN.sub("", text, count=1)
-    for pattern in PATTERNS:
+    for pattern in patterns:
         if message.startswith(pattern.begins):
             return LogLine(level, pattern.id, _fields(message, pattern), text[:TEXT_MAX])
     return LogLine(level, OTHER, (), text[:TEXT_MAX])

@@ -18,7 +18,8 @@ from contextlib import suppress
 from client.aio import DeadlineExceeded, resolve, with_deadline
 from harness.targets.base import Emit, TargetError
 from harness.targets.vllm_rs import starter
-from harness.targets.vllm_rs.log_patterns import parse_line, strip_colours
+from harness.targets.vllm_rs.log_patterns import parse_line, patterns_of, strip_colours
+from harness.targets.vllm_rs.releases import NEWEST
 from harness.trace.events import LogLine, ProcessExited
 
 _READ_BYTES = 1 << 16
@@ -33,18 +34,24 @@ OnLine = Callable[[LogLine], None]
 class FrontendProcess:
     """One running binary. ``on_line`` sees each log line after it was emitted."""
 
-    def __init__(self, emit: Emit, on_line: OnLine) -> None:
-        """Make a process that is not started yet."""
+    def __init__(self, emit: Emit, on_line: OnLine, release: str = NEWEST) -> None:
+        """Make a process that is not started yet; ``release``: whose log it writes."""
         self._emit = emit
         self._on_line = on_line
+        self._patterns = patterns_of(release)
         self._process: asyncio.subprocess.Process | None = None
         self._exited: asyncio.Future[int] | None = None
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._watcher: asyncio.Task[None] | None = None
         self._group_gone = False
 
-    async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start ``command``.
+    async def start(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        inherited: Sequence[int] = (),
+    ) -> None:
+        """Start ``command``. ``inherited``: descriptors that it gets, with their numbers.
 
         Raises:
             TargetError: it cannot be executed, or this is not the main thread.
@@ -60,6 +67,7 @@ class FrontendProcess:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env=dict(environment),
+                pass_fds=tuple(inherited),
                 start_new_session=True,
             )
         except OSError as error:
@@ -126,6 +134,8 @@ class FrontendProcess:
         try:
             if self.running:
                 self.signal(signal.SIGTERM)
+                # One that was stopped takes no other signal before it goes on.
+                self.signal(signal.SIGCONT)
                 with suppress(DeadlineExceeded):
                     return await with_deadline(self.exited(), timeout_s, name="frontend: SIGTERM")
         finally:
@@ -172,6 +182,6 @@ class FrontendProcess:
     def _take(self, raw: bytes) -> None:
         text = raw.decode("utf-8", "replace")
         self._tail.append(strip_colours(text)[:2000])
-        line = parse_line(text)
+        line = parse_line(text, self._patterns)
         self._emit(line)
         self._on_line(line)

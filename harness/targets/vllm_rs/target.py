@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import ClassVar
 
 from client.protocol.profiles import Profile, profile_for
@@ -11,11 +12,19 @@ from harness.scenario.model import Scenario
 from harness.tape import Chooser
 from harness.targets.base import Frontend, TargetInfo
 from harness.targets.request import TargetRequest
-from harness.targets.vllm_rs.capabilities import capabilities, unsupported
+from harness.targets.second import with_second
+from harness.targets.vllm_rs.capabilities import (
+    capabilities,
+    unsupported,
+    with_environment,
+)
 from harness.targets.vllm_rs.fetch import FrontendBinary, resolve
 from harness.targets.vllm_rs.frontend import VllmRsFrontend
 from harness.targets.vllm_rs.grpc_schema import load_grpc
 from harness.targets.vllm_rs.http_api import load_httpx
+from harness.targets.vllm_rs.launch import LaunchSpec
+from harness.targets.vllm_rs.life import ProcessLife
+from harness.targets.vllm_rs.reference import reference_arguments, reference_capabilities
 from harness.worlds import World, ZmqWorld
 
 
@@ -49,7 +58,7 @@ class VllmRsTarget:
         """Release of the binary, and how it was told if not certainly."""
         notes = (self._binary.note,) if self._binary.note else ()
         release = self._binary.release
-        return TargetInfo(self.kind, release, capabilities(release), self.title, notes)
+        return TargetInfo(self.kind, release, self._capabilities(release), self.title, notes)
 
     def profile(self, asked: str | None) -> Profile | None:
         """The release of the binary, whatever was asked for."""
@@ -58,7 +67,12 @@ class VllmRsTarget:
 
     def capabilities(self, profile: Profile) -> frozenset[str]:
         """What the binary of this release can do and show."""
-        return capabilities(profile.release)
+        return self._capabilities(profile.release)
+
+    def _capabilities(self, release: str) -> frozenset[str]:
+        if self._binary.reference:
+            return reference_capabilities(release)
+        return with_environment(capabilities(release), self._request.environment)
 
     def unsupported(self, scenario: Scenario, profile: Profile) -> str | None:
         """What no capability names: routes of a release, options that do not exist."""
@@ -74,15 +88,31 @@ class VllmRsTarget:
         return self._make
 
     def _make(self, setting: Setting) -> Frontend:
-        return VllmRsFrontend(
-            binary=self._binary,
-            topology=setting.topology,
+        topology, request = setting.topology, self._request
+        spec = LaunchSpec(
+            binary=self._binary.path,
+            release=setting.profile.release,
+            topology=topology,
+            arguments=(*self._own_arguments(), *request.arguments, *topology.frontend_args),
+            shutdown_timeout_s=setting.shutdown_timeout_s,
+        )
+        life = ProcessLife(
+            spec,
             profile=setting.profile,
             emit=setting.emit,
-            shutdown_timeout_s=setting.shutdown_timeout_s,
-            arguments=self._request.arguments,
-            environment=self._request.environment,
+            transport=setting.world.transport,
+            environment={**dict(request.environment), **topology.frontend_env},
         )
+        first = VllmRsFrontend(
+            life, topology=topology, profile=setting.profile, wait_at=setting.gates.wait
+        )
+        return with_second(setting, first)
+
+    def _own_arguments(self) -> Sequence[str]:
+        """What a reference frontend is told beside the binary's options."""
+        if not self._binary.reference:
+            return ()
+        return reference_arguments(self._binary.release, self._request.mutant)
 
 
 def _say(line: str) -> None:

@@ -60,6 +60,18 @@ def test_end_without_an_answer_is_a_cause():
     assert unexercised(judge(CLS, *story))
 
 
+def test_parameters_of_ones_own_are_a_cause():
+    steps = [{"call": {"id": "a", "body": {"logprobs": 21}}}]
+    assert unexercised(judge(CLS, *trace(), steps=steps))
+
+
+def test_token_that_no_vocabulary_has_is_a_cause():
+    story = (call("a"), add(0, "a"), out(0, "a", 257, finish="stop"), failed("a"), *END)
+    assert unexercised(judge(CLS, *story))
+    story = (call("a"), add(0, "a"), out(0, "a", 256, finish="stop"), failed("a"), *END)
+    assert violated(judge(CLS, *story), 1, 2, 3)
+
+
 def test_failure_before_the_answer_is_no_matter_of_it():
     story = (call("a"), add(0, "a"), failed("a"), out(0, "a", 1, finish="stop"), *END)
     assert unexercised(judge(CLS, *story))

@@ -14,17 +14,23 @@ from harness.invariants import discover
 from harness.invariants.base import Judge, RunContext, Verdict
 from harness.play import play
 from harness.runner import cached_target, choose_profile, make_spec
+from harness.scenario import selection
 from harness.scenario.loader import load
 from harness.scenario.model import Scenario
+from harness.scenario.needs import needs
 from harness.strategies import make_strategy
 from harness.tape import Recorder as TapeRecorder
+from harness.targets.client_frontend import CAPABILITIES
 from harness.targets.request import TargetRequest
 from harness.trace.events import Snapshot
 
 ROOT = Path(__file__).parents[3] / "scenarios"
 SCENARIOS = sorted(
-    path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.yaml")
+    loaded.id
+    for loaded in selection.load_all(selection.builtin())
+    if not needs(loaded.scenario) - CAPABILITIES - {"world.virtual-time"}
 )
+"""Those that the reference client can play."""
 WIRE = frozenset({"see.wire", "see.results", "see.health"})
 
 

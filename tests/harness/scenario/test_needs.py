@@ -42,6 +42,10 @@ def needed(*steps: dict[str, Any], **keys: Any) -> set[str]:
             {"crowd": {"id": "c", "leave": "at-once", "surface": "chat"}},
             {"op.generate", "op.cancel", "surface.chat"},
         ),
+        (
+            {"crowd": {"id": "c", "leave": "abort-after-add"}},
+            {"op.generate", "op.abort", "op.cancel"},
+        ),
         ({"sample": {"id": "s"}}, {"see.process"}),
         ({"signal": "STOP"}, {"fault.signal"}),
         ({"expect": {"metrics": {"m": 1}}}, {"see.metrics"}),
@@ -100,3 +104,27 @@ def test_step_asks_for_what_it_uses(step: dict[str, Any], expected: set[str]) ->
 )
 def test_topology_asks_for_what_it_uses(keys: dict[str, Any], expected: set[str]) -> None:
     assert needed(**keys) == expected
+
+
+EXTERNAL = {"topology": {"transport": "bootstrapped", "coordinator": "external"}}
+
+
+@pytest.mark.parametrize(
+    ("event", "inside", "beside"),
+    [
+        ("health", "see.failure", "see.failure"),
+        ("state-applied", "see.client-events", "see.publishes"),
+        ("first-request-queued", "see.client-events", "see.publishes"),
+        ("first-request", "see.client-events", None),
+        ("wave-notice", "see.client-events", None),
+        ("published", "see.client-events", None),
+        ("request-registered", "see.client-events", "see.client-events"),
+    ],
+)
+def test_events_of_an_external_coordinator_are_ours_whatever_the_frontend_is(
+    event: str, inside: str, beside: str | None
+) -> None:
+    step = {"wait": {"event": event}}
+    assert needed(step) == {inside}
+    expected = {"transport.bootstrapped", "coordinator.external", beside} - {None}
+    assert needed(step, **EXTERNAL) == expected

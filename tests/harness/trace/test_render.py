@@ -16,7 +16,7 @@ from tests.support.traces import abort, call, out, reply, start, wave
     [
         (wave(1, 4, 1), "engine 1 <- START_DP_WAVE wave=4 exclude=1"),
         (wave(1, 4), "engine 1 <- START_DP_WAVE wave=4 exclude=None"),
-        (abort(0, "a", "b"), "engine 0 <- ABORT request_ids=[a, b]"),
+        (abort(0, "a", "b"), "engine 0 <- ABORT request_ids=[a, b] client_index=0"),
         (out(0, "a", 1, 2, finish="stop"), "engine 0 -> output request_id=a tokens=[1, 2] finish=stop"),
         (reply(0, 1, "None", "it broke"), "engine 0 -> utility reply call_id=1 method=is_sleeping failure='it broke' value=None"),
         (start(0, 3), "engine 0 -> wave notice notice=start wave=3"),

@@ -6,7 +6,7 @@ import pytest
 
 from harness.scenario.model import Scenario
 from harness.targets.capabilities import unknown
-from harness.targets.vllm_rs.capabilities import capabilities, unsupported
+from harness.targets.vllm_rs.capabilities import capabilities, unsupported, with_environment
 
 
 def scenario(*steps, **topology):
@@ -39,9 +39,9 @@ UTILITY = {"utility": {"id": "u", "method": "reset_prefix_cache"}}
         (scenario({"call": {"id": "a", "prompt": [300]}}), "0.33.0", "257 tokens"),
         (scenario({"call": {"id": "a", "rank_text": ["1\n"]}}), "0.33.0", "no header value"),
         (
-            scenario({"call": {"id": "a", "surface": "grpc", "kv_transfer_params": {}}}),
-            "0.33.0",
-            "do not carry",
+            scenario({"grpc": {"id": "g", "method": "Control/Sleep"}}),
+            "0.27.1",
+            "since 0.28.0",
         ),
         (
             scenario(
@@ -49,7 +49,7 @@ UTILITY = {"utility": {"id": "u", "method": "reset_prefix_cache"}}
                 {"expect": {"op": "a", "finish": "repetition"}},
             ),
             "0.33.0",
-            "as abort",
+            "no word",
         ),
     ],
 )
@@ -61,3 +61,53 @@ def test_what_it_can_do_has_no_reason():
     assert unsupported(scenario(UTILITY, {"expect": {"op": "u", "value": True}}), "0.26.0") is None
     assert unsupported(scenario(UTILITY, {"expect": {"op": "u"}}), "0.22.0") is None
     assert unsupported(scenario({"call": {"id": "a", "rank_text": [" 1 "]}}), "0.22.0") is None
+
+
+BOOTSTRAPPED = {"transport": "bootstrapped"}
+
+
+@pytest.mark.parametrize(
+    ("case", "release", "words"),
+    [
+        (scenario({"fence": True}, start_rank=1, **BOOTSTRAPPED), "0.23.0", "since 0.24.0"),
+        (
+            scenario({"fence": True}, data_parallel_size=8, **BOOTSTRAPPED),
+            "0.27.1",
+            "size since 0.28.0",
+        ),
+        (scenario({"fence": True}, ranks=[0, 2], **BOOTSTRAPPED), "0.33.0", "first rank and"),
+        (
+            scenario({"call": {"id": "a", "surface": "grpc"}}, **BOOTSTRAPPED),
+            "0.31.0",
+            "gRPC since 0.32.0",
+        ),
+        (
+            scenario({"grpc": {"id": "a", "method": "Control/IsPaused"}}, **BOOTSTRAPPED),
+            "0.31.0",
+            "gRPC since 0.32.0",
+        ),
+        (scenario({"fence": True}, frontend_env={"RUST_LOG": "info"}), "0.33.0", "RUST_LOG"),
+    ],
+)
+def test_what_a_way_of_starting_lacks_is_said(case, release, words):
+    assert words in (unsupported(case, release) or "")
+
+
+@pytest.mark.parametrize(
+    ("case", "release"),
+    [
+        (scenario({"fence": True}, start_rank=1, **BOOTSTRAPPED), "0.24.0"),
+        (scenario({"fence": True}, data_parallel_size=8, **BOOTSTRAPPED), "0.28.0"),
+        (scenario({"fence": True}, config={"engine_count": 1}, **BOOTSTRAPPED), "0.33.0"),
+        (scenario({"call": {"id": "a", "surface": "grpc"}}, **BOOTSTRAPPED), "0.32.0"),
+    ],
+)
+def test_what_a_way_of_starting_can_do_is_not_refused(case, release):
+    assert unsupported(case, release) is None
+
+
+def test_another_log_filter_takes_away_what_the_log_tells():
+    names = capabilities("0.33.0")
+    assert with_environment(names, [("OTHER", "1")]) == names
+    left = with_environment(names, [("RUST_LOG", "info")])
+    assert names - left == {"see.log", "see.failure", "see.publishes", "see.health-error"}

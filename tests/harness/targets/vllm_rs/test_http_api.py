@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from harness.scenario.model import CallStep
-from harness.targets.vllm_rs.http_api import Answer, error_message, rank_headers
+from harness.targets.vllm_rs.http_api import Answer, rank_headers
 from harness.targets.vllm_rs.start_error import FrontendStartError, start_error
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ('{"error":{"message":"boom","type":"server_error","code":500}}', "boom"),
-        ('{"error":"boom"}', '{"error":"boom"}'),
-        ("[1]", "[1]"),
-        ("plain words", "plain words"),
-        ("", ""),
-    ],
-)
-def test_the_message_of_an_error_body_is_found_or_the_body_is_it(body, message):
-    assert error_message(body) == message
 
 
 def test_a_body_that_is_no_json_decodes_to_nothing():

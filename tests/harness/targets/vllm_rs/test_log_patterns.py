@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.targets.vllm_rs.log_patterns import PATTERNS, field, parse_line
+from harness.targets.vllm_rs.log_patterns import PATTERNS, field, parse_line, patterns_of
+from harness.targets.vllm_rs.releases import NEWEST, RELEASES
 
 HEAD = "(RustFrontend pid=7) DEBUG 11-29 18:10:33 [src/engine-core-client/src/client.rs:487] "
 SPAN = 'completions{request_id=cmpl-a engine_request_id="cmpl-a-3f6fbc95"}: '
@@ -75,9 +76,39 @@ def test_a_very_long_line_is_cut():
     assert len(parse_line(HEAD + "x" * 100_000).text) == 2000
 
 
-def test_pattern_ids_and_beginnings_are_unique_and_none_hides_another():
-    ids = [pattern.id for pattern in PATTERNS]
+@pytest.mark.parametrize("release", RELEASES)
+def test_ids_and_beginnings_of_a_release_are_unique_and_none_hides_another(release):
+    table = patterns_of(release)
+    ids = [pattern.id for pattern in table]
     assert len(set(ids)) == len(ids)
-    for index, earlier in enumerate(PATTERNS):
-        for later in PATTERNS[index + 1 :]:
+    for index, earlier in enumerate(table):
+        for later in table[index + 1 :]:
             assert not later.begins.startswith(earlier.begins)
+
+
+def test_every_pattern_is_in_the_table_of_some_release_and_its_bounds_are_releases():
+    used = {pattern for release in RELEASES for pattern in patterns_of(release)}
+    assert used == set(PATTERNS)
+    for pattern in PATTERNS:
+        assert pattern.since in RELEASES
+        assert pattern.until is None or pattern.until in RELEASES
+
+
+def test_a_text_of_another_release_is_kept_as_text():
+    line = HEAD + "failed to auto-abort request streams error=x"
+    assert parse_line(line, patterns_of("0.23.0")).pattern == "auto-abort-failed"
+    old = parse_line(line, patterns_of("0.22.1"))
+    assert (old.pattern, old.text) == ("other", "failed to auto-abort request streams error=x")
+
+
+def test_a_later_release_has_the_table_of_the_newest_known_one():
+    assert patterns_of("99.0") == patterns_of(NEWEST)
+
+
+def test_an_external_coordinator_s_update_keeps_wave_and_running():
+    line = parse_line(
+        HEAD + "applied external coordinator state update previous_wave=0 wave=7 "
+        "previous_engines_running=true engines_running=false"
+    )
+    assert line.pattern == "external-update"
+    assert line.fields == (("engines_running", "false"), ("wave", "7"))

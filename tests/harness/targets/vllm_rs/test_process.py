@@ -7,6 +7,7 @@ import contextlib
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 
@@ -15,7 +16,7 @@ import pytest
 from client.aio import with_deadline
 from harness.targets.base import TargetError
 from harness.targets.vllm_rs.bounded import pause
-from harness.targets.vllm_rs.command import ServeOptions, serve_command, serve_environment
+from harness.targets.vllm_rs.command import ServeOptions, process_environment, serve_command
 from harness.targets.vllm_rs.ports import PortLease
 from harness.targets.vllm_rs.process import FrontendProcess
 from harness.trace.events import LogLine, ProcessExited
@@ -202,6 +203,36 @@ def test_a_leased_port_is_not_leased_again_until_it_is_released(monkeypatch):
     again.release()
 
 
+def test_a_stopped_process_ends_on_sigterm_and_not_by_sigkill():
+    async def main():
+        running = Running()
+        await running.start(OBEDIENT)
+        running.process.signal(signal.SIGSTOP)
+        return await running.process.terminate()
+
+    assert asyncio.run(main()) == 0
+
+
+def test_an_inherited_descriptor_keeps_its_number_and_no_other_is_passed_on():
+    async def main():
+        mine, theirs = socket.socketpair()
+        kept, other = socket.socketpair()
+        script = (
+            "import os, socket, sys\n"
+            f"socket.socket(fileno={theirs.fileno()}).send(b'here')\n"
+            f"try: os.fstat({other.fileno()})\n"
+            "except OSError: print('not inherited', flush=True)\n"
+        )
+        with mine, theirs, kept, other:
+            running = Running()
+            command = [sys.executable, "-S", "-c", script]
+            await running.process.start(command, dict(os.environ), [theirs.fileno()])
+            await with_deadline(running.process.exited(), TIMEOUT_S)
+            return mine.recv(8), running.process.tail
+
+    assert asyncio.run(main()) == (b"here", ("not inherited",))
+
+
 def test_the_command_and_environment_follow_the_options(tmp_path):
     options = ServeOptions(tmp_path, 3, 1, 2, 3, ready_timeout_s=0.5, shutdown_timeout_s=1.2)
     command = serve_command(tmp_path / "vllm-rs", "0.24.0", options)
@@ -214,7 +245,7 @@ def test_the_command_and_environment_follow_the_options(tmp_path):
     assert "--profiler-config" not in pairs
     assert "--profiler-config" in serve_command(tmp_path / "vllm-rs", "0.25.0", options)
     inherited = {"PATH": "/bin", "VLLM_DISABLE_REQUEST_ID_RANDOMIZATION": "1", "RUST_LOG": "off"}
-    environment = serve_environment(options, inherited)
+    environment = process_environment(options.model, inherited)
     assert environment["PATH"] == "/bin"
     assert "VLLM_DISABLE_REQUEST_ID_RANDOMIZATION" not in environment
     assert environment["RUST_LOG"].startswith("debug,")
