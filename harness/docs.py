@@ -20,8 +20,8 @@ from client.events import ClientEvent
 from client.protocol.profiles import PROFILES, Profile
 from harness.invariants import discover as discover_invariants
 from harness.mutants import discover as discover_mutants
+from harness.targets import capability_table
 from harness.targets.adapter import tables as adapter_tables
-from harness.targets.capabilities import CAPABILITIES
 from harness.targets.vllm_rs import tables as vllm_rs_tables
 from harness.trace.kinds import FIELDS_OF, KIND_OF
 from mock_engines.events import MockEvent
@@ -91,14 +91,6 @@ def visibility_table() -> str:
             (f"`{mutant.id}`", mutant.visible(), mutant.hidden_because)
             for mutant in discover_mutants()
         ),
-    )
-
-
-def capabilities_table() -> str:
-    """All capabilities and their meaning."""
-    return table(
-        ("capability", "meaning"),
-        ((f"`{name}`", meaning) for name, meaning in CAPABILITIES.items()),
     )
 
 
@@ -186,7 +178,7 @@ TABLES: dict[str, Callable[[], str]] = {
     ),
     "adapter-events": lambda: table(("kind", "fields", "when"), adapter_tables.event_rows()),
     "adapter-lines": lambda: table(("`say`", "keys", "meaning"), adapter_tables.line_rows()),
-    "capabilities": capabilities_table,
+    "capabilities": lambda: table(capability_table.HEAD, capability_table.rows()),
     "errors": errors_table,
     "events": events_table,
     "grpc-methods": lambda: table(vllm_rs_tables.METHOD_HEAD, vllm_rs_tables.method_rows()),

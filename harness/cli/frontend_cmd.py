@@ -14,7 +14,7 @@ from harness.reference_frontend.options import serve_command
 from harness.targets.base import TargetError
 from harness.targets.vllm_rs import cache
 from harness.targets.vllm_rs.fetch import fetch
-from harness.targets.vllm_rs.releases import RELEASES, UnknownFrontendError, known_release
+from harness.targets.vllm_rs.releases import RELEASES, UnknownFrontendError, fetchable_release
 
 ALL = "all"
 """Stands for every known release."""
@@ -82,7 +82,7 @@ def _wanted(releases: tuple[str, ...]) -> list[str]:
     """The releases that are named, each once, in the order given."""
     named: list[str] = []
     for release in releases:
-        named += RELEASES if release == ALL else [known_release(release)]
+        named += RELEASES if release == ALL else [fetchable_release(release)]
     return list(dict.fromkeys(named))
 
 

@@ -59,6 +59,8 @@ def _of_step(step: Step, scenario: Scenario) -> Iterator[str]:
         yield from _of_call(step.call)
     if step.crowd is not None and step.crowd.surface != "auto":
         yield f"surface.{step.crowd.surface}"
+    if step.crowd is not None and step.crowd.rank is not None:
+        yield "op.rank"
     if step.crowd is not None and step.crowd.leave == "abort-after-add":
         yield "op.abort"
     if step.crowd is not None and step.crowd.leave != "no":

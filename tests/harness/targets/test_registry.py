@@ -29,7 +29,9 @@ def test_real_frontend_is_opened_with_release_and_profile(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["", "SIM", "vllm_rs", "simulation"])
 def test_unknown_kind_is_refused_with_those_that_there_are(kind):
-    with pytest.raises(ValueError, match=r"^there is no target .*; targets are sim, zmq, vllm-rs, .*$"):
+    with pytest.raises(
+        ValueError, match=r"^there is no target .*; targets are sim, zmq, vllm-rs, .*$"
+    ):
         open_target(TargetRequest(kind))
 
 

@@ -53,17 +53,17 @@ def run(do: str, fault: str, out: Path, name: str = PLAIN) -> ScenarioResult:
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("exit:3", r"the adapter ended in the middle of a run \(exit code 3\)"),
-        ("kill", r"ended in the middle of a run \(killed by SIGKILL\)"),
-        ("close", "closed its standard output in the middle of a run"),
-        ("raise:oops", r"ended in the middle of a run \(exit code 1\)"),
+        ("exit:3", r"the adapter ended unasked \(exit code 3\)"),
+        ("kill", r"ended unasked \(killed by SIGKILL\)"),
+        ("close", "closed its standard output"),
+        ("raise:oops", r"ended unasked \(exit code 1\)"),
         ("say:Hello!", "wrote a line that is none of the protocol's: it is not JSON"),
         ('say:{"say":"hello","version":9,"name":"x","capabilities":[]}', r"version 9 .* none of those that were offered \(1\)"),
         ('say:{"say":"hello","version":1,"name":"","capabilities":[]}', "key 'name': String should have at least 1 character"),
         ('say:{"say":"reply","id":1}', "wrote a Reply before its run began; its first line is 'hello'"),
         ('say:{"say":"broken","message":"no engine"}', "says that it is broken: no engine"),
         ("long", r"wrote a line of more than \d+ bytes"),
-        ("half:{\"say\":", r"ended in the middle of a run \(exit code 0\)"),
+        ("half:{\"say\":", r"ended unasked \(exit code 0\)"),
     ],
 )  # fmt: skip
 def test_fault_at_the_hello_is_named_when_the_target_is_opened(fault: str, message: str) -> None:
@@ -87,10 +87,10 @@ def test_last_words_on_standard_error_are_shown() -> None:
 @pytest.mark.parametrize(
     ("do", "fault", "message"),
     [
-        ("start", "exit:3", r"ended in the middle of a run \(exit code 3\)"),
-        ("connect", "kill", r"ended in the middle of a run \(killed by SIGKILL\)"),
-        ("call", "close", "closed its standard output in the middle of a run"),
-        ("fence", "exit:3", r"ended in the middle of a run \(exit code 3\)"),
+        ("start", "exit:3", r"ended unasked \(exit code 3\)"),
+        ("connect", "kill", r"ended unasked \(killed by SIGKILL\)"),
+        ("call", "close", "closed its standard output"),
+        ("fence", "exit:3", r"ended unasked \(exit code 3\)"),
         ("start", "say:what?", "none of the protocol's.*\n.*\n  line:    what\\?"),
         ("call", "say:what?", "none of the protocol's.*\n.*\n  line:    what\\?"),
         ("fence", "flood", "wrote more than 50000 lines in one run"),
@@ -121,7 +121,7 @@ def test_fault_in_a_run_is_an_error_whenever_it_comes(
         ("fence", 'say:{"say":"reply","id":ID,"error":{"name":"No"}}', "the fence failed: No"),
         ("stop", 'say:{"say":"reply","id":ID,"error":{"name":"No"}}', "could not end its run: No"),
         ("health", 'say:{"say":"reply","id":ID,"result":{},"error":{"name":"No"}}', "a reply with a result and an error"),
-        ("stop", "exit:0", r"ended in the middle of a run \(exit code 0\)"),
+        ("stop", "exit:0", r"ended unasked \(exit code 0\)"),
     ],
 )  # fmt: skip
 def test_line_out_of_turn_is_an_error_that_names_it(

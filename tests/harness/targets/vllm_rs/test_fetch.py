@@ -23,11 +23,19 @@ from harness.cli.frontend_cmd import frontend
 from harness.cli.main import cli
 from harness.targets.base import TargetError
 from harness.targets.vllm_rs import cache
-from harness.targets.vllm_rs.fetch import FrontendBinary, available, fetch, resolve
+from harness.targets.vllm_rs.fetch import (
+    FRONTEND_DIR_VARIABLE,
+    FrontendBinary,
+    available,
+    fetch,
+    resolve,
+)
 from harness.targets.vllm_rs.model_folder import model_folder
 from harness.targets.vllm_rs.releases import (
+    NEWEST,
     RELEASES,
     UnknownFrontendError,
+    fetchable_release,
     nearest_release,
 )
 
@@ -225,7 +233,7 @@ def test_a_path_whose_release_cannot_be_told_is_refused_and_asks_for_the_profile
     house, tmp_path, text
 ):
     silent = script(tmp_path / "silent", text)
-    with pytest.raises(UnknownFrontendError, match=r"cannot tell the release .* --profile"):
+    with pytest.raises(UnknownFrontendError, match=r"cannot tell the release .* --as-release"):
         resolve(str(silent))
     assert resolve(str(silent), "0.24.0").release == "0.24.0"
 
@@ -350,7 +358,7 @@ def test_the_command_prints_path_and_checksum_and_writes_json(house, tmp_path):
 
 
 def test_the_command_s_exit_codes_tell_wrong_use_from_failure(house, monkeypatch):
-    unknown = CliRunner().invoke(frontend, ["fetch", "9.9"])
+    unknown = CliRunner().invoke(frontend, ["fetch", "0.9"])
     assert unknown.exit_code == 2
     assert "known releases" in unknown.stderr
     monkeypatch.setenv("FAKE_FAILS", "1")
@@ -385,3 +393,23 @@ def test_a_fetch_that_is_told_to_end_ends_as_interrupted_and_leaves_nothing(hous
     done = CliRunner().invoke(cli, ["frontend", "fetch", RELEASE])
     assert done.exit_code == 130
     assert house.left_behind() == []
+
+
+def test_release_that_is_newer_than_all_is_judged_as_the_newest_and_that_is_said(
+    tmp_path, monkeypatch
+):
+    folder = tmp_path / "9.9.9"
+    folder.mkdir()
+    (folder / "vllm-rs").write_bytes(b"")
+    monkeypatch.setenv(FRONTEND_DIR_VARIABLE, str(tmp_path))
+    binary = resolve("v9.9.9")
+    assert (binary.path, binary.release) == (folder / "vllm-rs", NEWEST)
+    assert binary.note == (
+        f"9.9.9 is newer than all known releases; it is judged by the promises of {NEWEST}"
+    )
+
+
+@pytest.mark.parametrize("release", ["0.21.0", "0.33.1.dev3", "newest", "1.x"])
+def test_release_that_is_neither_known_nor_newer_is_refused(release):
+    with pytest.raises(UnknownFrontendError, match="unknown frontend release"):
+        fetchable_release(release)

@@ -1,0 +1,1 @@
+"""Adapters that are part of the package; the protocol is in ``docs/adapter.md``."""

@@ -1,0 +1,1 @@
+"""Target ``adapter``: any client or frontend behind a line protocol (``docs/adapter.md``)."""
