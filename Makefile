@@ -48,9 +48,9 @@ help: ## list the targets
 
 test: lint unit ## environment, lint, types, import contracts, all tests (no binary needed)
 
-conformance: $(READY) ## environment, then every scenario on sim, on zmq and on the newest real frontend
+conformance: $(READY) ## environment, then every scenario on sim, zmq, the adapter and the newest real frontend
 	@status=0; newest=$$($(BIN)/python -c 'from client.protocol.profiles import NEWEST; print(NEWEST)'); \
-	for target in sim zmq; do \
+	for target in sim zmq adapter; do \
 	  echo "== conformance of the reference client on $$target"; \
 	  $(WAVECHECK) run --target $$target || status=1; \
 	done; \
