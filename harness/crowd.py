@@ -160,6 +160,9 @@ class Crowd:
         else:
             await self._frontend.abort([op.external_id])
         if not task.done():
+            # Most have ended when the next question has been answered; a fence is long.
+            await self._frontend.health()
+        if not task.done():
             await self._fence()
 
     async def _call(self, op: Op, call: CallStep, off: Callable[[], None] | None) -> None:

@@ -33,8 +33,11 @@ def in_shard(scenario_id: str, shard: int, shards: int) -> bool:
 
     It depends on the id alone: a new scenario moves no other one.
     """
-    digest = hashlib.sha256(scenario_id.encode()).digest()
-    return int.from_bytes(digest[:8], "big") % shards == shard - 1
+    return int.from_bytes(_digest(scenario_id)[:8], "big") % shards == shard - 1
+
+
+def _digest(scenario_id: str) -> bytes:
+    return hashlib.sha256(scenario_id.encode()).digest()
 
 
 def shard_of(loaded: Iterable[LoadedScenario], shard: int, shards: int) -> list[LoadedScenario]:
@@ -45,12 +48,13 @@ def shard_of(loaded: Iterable[LoadedScenario], shard: int, shards: int) -> list[
 def quick(loaded: Sequence[LoadedScenario]) -> list[LoadedScenario]:
     """The quick part, in the order given: no races, nothing that waits, cheapest first.
 
-    Taken are those estimated to last at most ``QUICK_CELL_S``, cheapest first and by id among
-    equals, as long as their estimates add up to at most ``QUICK_TOTAL_S``.
+    Taken are those estimated to last at most ``QUICK_CELL_S``, cheapest first, as long as their
+    estimates add up to at most ``QUICK_TOTAL_S``. Among equals the digest of the id decides, so
+    that each chapter gives up its share.
     """
     chosen: set[str] = set()
     total = 0.0
-    for cost, name in sorted((estimated_s(one.scenario), one.id) for one in loaded):
+    for cost, _, name in sorted((estimated_s(o.scenario), _digest(o.id), o.id) for o in loaded):
         total += cost
         if cost > QUICK_CELL_S or total > QUICK_TOTAL_S:
             break

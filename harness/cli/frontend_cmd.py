@@ -13,7 +13,7 @@ from harness.cli.pool import interruptible
 from harness.reference_frontend.options import serve_command
 from harness.targets.base import TargetError
 from harness.targets.vllm_rs import cache
-from harness.targets.vllm_rs.fetch import fetch
+from harness.targets.vllm_rs.fetch import available, fetch
 from harness.targets.vllm_rs.releases import RELEASES, UnknownFrontendError, fetchable_release
 
 ALL = "all"
@@ -58,7 +58,9 @@ def fetch_command(releases: tuple[str, ...], whole: bool, json_path: str | None)
     for release in wanted:
         try:
             with interruptible():
-                path = fetch(release, lambda line: click.echo(line, err=True), whole=whole)
+                path = None if whole else available(release)
+                if path is None:
+                    path = fetch(release, lambda line: click.echo(line, err=True), whole=whole)
         except TargetError as error:
             click.echo(f"error: {error}", err=True)
             failures += 1

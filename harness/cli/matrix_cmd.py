@@ -235,8 +235,10 @@ class _Matrix:
             (flags.out / FAILURES).mkdir(parents=True, exist_ok=True)
             store = CellStore(flags.out / FILE_NAME, fresh=fresh)
             if fresh:
-                for old in (flags.out / FAILURES).glob("*.json"):
-                    old.unlink()
+                # Whatever becomes of this run, no report of the last one may pass for its own.
+                reports = (flags.out / f"matrix.{kind}" for kind in ("json", "md", "html"))
+                for old in (*(flags.out / FAILURES).glob("*.json"), *reports):
+                    old.unlink(missing_ok=True)
         except StoreBusyError as error:
             msg = f"another run of `wavecheck matrix` writes into {flags.out}"
             raise usage_error(msg, help_text="wait for its end, or use another --out") from error

@@ -382,6 +382,9 @@ class _Run:
         if named is not None and flags.target != FRONTEND:
             msg = f"{named} does not go with --target {flags.target}"
             raise usage_error(msg, expected=f"--target {FRONTEND}")
+        if flags.attach is not None and flags.frontend is not None:
+            msg = "--attach does not go with --frontend"
+            raise usage_error(msg, help_text="the frontend runs already; say --as-release V")
         if flags.attach is not None and (flags.frontend_arg or flags.frontend_env):
             msg = "--attach does not go with --frontend-arg or --frontend-env"
             raise usage_error(msg, help_text="who starts the frontend gives it its arguments")

@@ -53,7 +53,9 @@ class Topology(Strict):
     leaves every notice to actions. A frontend has an in-process coordinator only when the
     model is MoE, so ``coordinator: in-process`` implies that. ``frontends: 2`` adds a second
     frontend on the same engines: the reference client with client index 1 (``bootstrapped``
-    only). ``frontend_args`` and ``frontend_env`` are given to the process of a real frontend.
+    only). ``frontend_args`` and ``frontend_env`` are given to the process of a real frontend;
+    with ``starved`` that process gets one CPU, which it shares with the engines and the callers,
+    and the lowest priority there.
     """
 
     engines: int = Field(default=2, ge=1, le=64)
@@ -67,6 +69,7 @@ class Topology(Strict):
     frontends: int = Field(default=1, ge=1, le=2)
     frontend_args: list[str] = Field(default_factory=list)
     frontend_env: dict[str, str] = Field(default_factory=dict)
+    starved: bool = False
 
     @property
     def rank_list(self) -> list[int]:
@@ -168,6 +171,9 @@ class HttpStep(Strict):
     right behind a whole request, on the same connection. ``read`` is a gate before which nothing
     of the answer is read. ``repeat``: ``text`` is sent so many times in a row. ``send: nothing``
     connects and says nothing; ``connections`` opens so many alike, of which the first is read.
+    ``again``: once answered, what was left of the body follows and then the whole request once
+    more, on the same connection; that answer is the outcome. A connection whose end the first
+    answer announces is left at that.
     """
 
     id: str
@@ -181,6 +187,7 @@ class HttpStep(Strict):
     send: Literal["whole", "half", "head", "nothing"] = "whole"
     connections: int = Field(default=1, ge=1, le=CONNECTIONS_MAX)
     behind: str | None = None
+    again: bool = False
     read: str | None = None
 
 

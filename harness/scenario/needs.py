@@ -27,6 +27,8 @@ def _needs(scenario: Scenario) -> Iterator[str]:
         yield "topology.two-frontends"
     if topology.frontend_args or topology.frontend_env:
         yield "op.frontend-args"
+    if topology.starved:
+        yield "fault.starved"
     if scenario.connect_fails:
         yield "op.connect-error"
     if topology.config.utility_timeout_s is not None:

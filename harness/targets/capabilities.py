@@ -75,6 +75,7 @@ CAPABILITIES: dict[str, str] = {
     "fault.engine-stall": "an engine stops reading and sending for a while",
     "fault.engine-rejoin": "a rank comes back with its identity",
     "fault.signal": "signals to the frontend's process",
+    "fault.starved": "the frontend's process gets its CPU last",
     # worlds
     "world.virtual-time": "deterministic schedule and virtual clock",
 }

@@ -27,6 +27,7 @@ def as_list(value: Any) -> Any:
 TIMES_MAX = 10_000
 """How often one action may repeat what it sends."""
 TOKENS_MAX = 100_000
+LOGPROBS_MAX = 100
 FLOOD_MAX = 1_000_000
 DELAY_MS_MAX = 3_600_000
 """An hour."""
@@ -64,6 +65,8 @@ class Output(Strict):
 
     request: str | None = None
     tokens: list[int] = Field(default_factory=list)
+    logprobs: int | None = Field(default=None, ge=0, le=LOGPROBS_MAX)
+    prompt_logprobs: list[int] | None = None
     finish: FinishName | None = None
     stop_reason: int | str | None = None
     kv_transfer_params: dict[str, Any] | None = None

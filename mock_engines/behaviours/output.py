@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from client.protocol.ids import RequestId
 from client.protocol.messages import EngineCoreOutput
 from mock_engines.behaviours.base import Behaviour, EngineIO, ScriptError
 from mock_engines.behaviours.model import Action, Output
 from mock_engines.behaviours.stream import finish_reason
+from mock_engines.logprobs import logprobs_of
 from mock_engines.matching import Kind, Message
 
 
@@ -28,6 +29,8 @@ class OutputRow(Behaviour):
         row = EngineCoreOutput(
             request_id=RequestId(request_id),
             new_token_ids=tuple(spec.tokens),
+            new_logprobs=_logprobs(spec),
+            new_prompt_logprobs_tensors=_prompt_logprobs(spec),
             finish_reason=finish_reason(spec.finish),
             stop_reason=spec.stop_reason,
             kv_transfer_params=spec.kv_transfer_params,
@@ -43,6 +46,17 @@ class OutputRow(Behaviour):
             known.sent += len(spec.tokens) * spec.rows * spec.times
             if spec.finish is not None:
                 io.engine.finish(known)
+
+
+def _logprobs(spec: Output) -> tuple[Any, ...] | None:
+    """Logprobs of the tokens, if there are any, in the four places that the wire has."""
+    if spec.logprobs is None or not spec.tokens:
+        return None
+    return (*logprobs_of(spec.tokens, spec.logprobs), None)
+
+
+def _prompt_logprobs(spec: Output) -> tuple[Any, ...] | None:
+    return None if spec.prompt_logprobs is None else logprobs_of(spec.prompt_logprobs, 1)
 
 
 def _unknown_id(spec: Output, message: Message) -> str:

@@ -65,7 +65,7 @@ def test_quick_part_is_bounded_and_in_the_order_given() -> None:
     costs = [estimated_s(one.scenario) for one in chosen]
     assert max(costs) <= QUICK_CELL_S
     assert sum(costs) <= QUICK_TOTAL_S
-    assert [one.id for one in chosen] == sorted(one.id for one in chosen)
+    assert chosen == [one for one in BUILTIN if one in chosen]
     assert {one.id.split("/")[0] for one in chosen} >= {"requests", "routing", "utility", "waves"}
     assert all(one.scenario.trials is None for one in chosen)
 
@@ -73,4 +73,7 @@ def test_quick_part_is_bounded_and_in_the_order_given() -> None:
 def test_quick_part_of_too_much_drops_the_costly_then_the_last_ids() -> None:
     many = [load(FENCE, f"s-{number:04}") for number in range(1000)]
     chosen = quick([load("steps:\n  - shutdown: {timeout_s: 1}\n", "slow"), *many])
-    assert [one.id for one in chosen] == [f"s-{n:04}" for n in range(int(QUICK_TOTAL_S / START_S))]
+    assert len(chosen) == int(QUICK_TOTAL_S / START_S)
+    assert [one.id for one in chosen] == sorted(one.id for one in chosen)
+    # Not the first ids: what is left is spread over all of them.
+    assert sum(one.id < "s-0500" for one in chosen) in range(120, 220)

@@ -11,7 +11,11 @@ from mock_engines.behaviours.model import Action, Join
 
 LARGEST: list[tuple[dict[str, Any], tuple[str, ...], int]] = [
     ({"reply_with": {"value": True}}, ("reply_with", "times"), 10_000),
+    ({"reply_with": {"value": True}}, ("reply_with", "list_of"), 100_000),
     ({"output": {}}, ("output", "times"), 10_000),
+    ({"output": {}}, ("output", "rows"), 10_000),
+    ({"output": {}}, ("output", "finished"), 10_000),
+    ({"raw": {"frames": ["00"]}}, ("raw", "times"), 10_000),
     ({"stream": {}}, ("stream", "tokens"), 100_000),
     ({"flood": {}}, ("flood", "count"), 1_000_000),
     ({"flood": {}}, ("flood", "count_real"), 1_000_000),

@@ -23,6 +23,7 @@ from harness.worlds import World, ZmqWorld
 NOT_OURS = frozenset(
     {
         *("see.process", "fault.signal", "op.shutdown", "op.connect-error", "op.frontend-args"),
+        "fault.starved",
     }
 )
 """Needs a process that is ours."""

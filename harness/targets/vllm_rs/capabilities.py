@@ -25,7 +25,7 @@ _ALWAYS = frozenset(
         *("coordinator.none", "coordinator.in-process", "coordinator.external"),
         *("transport.handshake-owner", "transport.bootstrapped", "topology.two-frontends"),
         *("topology.any-ranks", "fault.engine-vanish", "fault.engine-stall"),
-        *("fault.engine-rejoin", "fault.signal"),
+        *("fault.engine-rejoin", "fault.signal", "fault.starved"),
     }
 )
 LOGGED = frozenset({"see.log", "see.failure", "see.publishes", "see.health-error"})

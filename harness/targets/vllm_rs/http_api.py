@@ -207,8 +207,9 @@ class HttpApi:
                 for _ in range(step.connections - 1):
                     await stack.enter_async_context(self._exchange(request, None))
                 async with self._exchange(request, step.read) as exchange:
-                    status = await exchange.status()
-                    text = await exchange.text()
+                    status, text = await exchange.status(), await exchange.text()
+                    if step.again and await exchange.again():
+                        status, text = await exchange.status(), await exchange.text()
             except ConnectionFailed as error:
                 return RequestResult("failed", error=error.name, text=str(error))
         return RequestResult("finished", status, Answer(status, text).json(), text)

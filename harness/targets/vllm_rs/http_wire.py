@@ -13,7 +13,7 @@ import importlib
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
@@ -208,6 +208,34 @@ class Exchange:
         while (data := await self.data()) is not None:
             parts.append(data)
         return b"".join(parts).decode("utf-8", "replace")
+
+    async def again(self) -> bool:
+        """Send the rest of an answered request, and then all of it once more.
+
+        Returns ``False``, with nothing sent, if the answer announced the end of the connection.
+        Then, or when the second answer is read, a connection that is gone shows.
+
+        Raises:
+            ConnectionFailed: the connection broke at once.
+        """
+        request, connection = self._request, self._connection
+        body = request.body or b""
+        rest = {"half": body[len(body) // 2 :], "head": body}.get(request.send, b"")
+        data = b""
+        if connection.our_state is self._h11.SEND_BODY:
+            data += connection.send(self._h11.Data(data=rest))
+            data += connection.send(self._h11.EndOfMessage())
+        if connection.our_state is self._h11.MUST_CLOSE:
+            return False
+        connection.start_next_cycle()
+        data += encoded(self._h11, connection, replace(request, send="whole"))
+        assert self._writer is not None
+        try:
+            self._writer.write(data)
+            await self._writer.drain()
+        except OSError as error:
+            raise ConnectionFailed(CONNECTION_LOST, repr(error)) from error
+        return True
 
     async def _event(self) -> Any:
         assert self._reader is not None

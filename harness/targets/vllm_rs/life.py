@@ -29,6 +29,7 @@ from harness.targets.vllm_rs.model_folder import LORA_FOLDER
 from harness.targets.vllm_rs.process import TERM_TIMEOUT_S, FrontendProcess
 from harness.targets.vllm_rs.process_use import use_of
 from harness.targets.vllm_rs.start_error import start_error
+from harness.targets.vllm_rs.starving import LAST, OneCpu
 from mock_engines.cluster import JoinAddresses
 
 _POLL_S = 0.005
@@ -132,6 +133,7 @@ class ProcessLife:
         self._launch: Launch | None = None
         self._process = FrontendProcess(emit, self.log.take, spec.release)
         self._told_to_end = False
+        self._one_cpu = OneCpu()
 
     # --- how it is reached ------------------------------------------------------------------
 
@@ -211,8 +213,14 @@ class ProcessLife:
         """
         launch = self._launched
         environment = process_environment(launch.model, current_environment(), self._log_level)
+        starved = self._spec.topology.starved
+        if starved:
+            self._one_cpu.begin()
         await self._process.start(
-            launch.command, {**environment, **self._environment}, launch.inherited
+            launch.command,
+            {**environment, **self._environment},
+            launch.inherited,
+            nice=LAST if starved else 0,
         )
         launch.started()
         given = self._spec.topology.config.ready_timeout_s
@@ -261,6 +269,7 @@ class ProcessLife:
         finally:
             # Cancelled in mid-wait, the process must not stay.
             self._process.kill()
+            self._one_cpu.end()
             if self._launch is not None:
                 self._launch.release()
             if self.coordinator is not None:

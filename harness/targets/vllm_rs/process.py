@@ -50,8 +50,12 @@ class FrontendProcess:
         command: Sequence[str],
         environment: Mapping[str, str],
         inherited: Sequence[int] = (),
+        nice: int = 0,
     ) -> None:
-        """Start ``command``. ``inherited``: descriptors that it gets, with their numbers.
+        """Start ``command``.
+
+        ``inherited``: descriptors that it gets, with their numbers; ``nice``: how much its
+        priority is lowered.
 
         Raises:
             TargetError: it cannot be executed, or this is not the main thread.
@@ -62,7 +66,7 @@ class FrontendProcess:
         loop = asyncio.get_running_loop()
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *starter.dying_with_us(command),
+                *starter.dying_with_us(command, nice=nice),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,

@@ -22,18 +22,27 @@ import ctypes, os, signal, sys
 ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL, 0, 0, 0)
 if os.getppid() != int(sys.argv[1]):
     os._exit(137)
-os.execv(sys.argv[2], sys.argv[2:])
+nice = int(sys.argv[2])
+if nice:
+    os.nice(nice)
+    # Among sessions it is the group's value that counts, where the kernel groups them.
+    if os.path.exists("/proc/self/autogroup"):
+        with open("/proc/self/autogroup", "w") as group:
+            group.write(str(nice))
+os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
-def dying_with_us(command: Sequence[str]) -> list[str]:
+def dying_with_us(command: Sequence[str], *, nice: int = 0) -> list[str]:
     """Return a command that becomes ``command`` and is killed when we end (Linux).
 
-    Elsewhere it is ``command`` itself. Its first word is an absolute path.
+    Elsewhere it is ``command`` itself. Its first word is an absolute path. ``nice`` lowers its
+    priority by so much.
     """
     if not sys.platform.startswith("linux"):
         return list(command)
-    return [sys.executable, "-I", "-S", "-c", _TRAMPOLINE, str(os.getpid()), *command]
+    ours = [sys.executable, "-I", "-S", "-c", _TRAMPOLINE, str(os.getpid()), str(nice)]
+    return [*ours, *command]
 
 
 def signal_group(leader: int, number: int) -> bool:

@@ -102,6 +102,8 @@ class VllmRsTarget:
             emit=setting.emit,
             transport=setting.world.transport,
             environment={**dict(request.environment), **topology.frontend_env},
+            # Each line wakes us, and who is woken there takes the CPU.
+            log_level="info" if topology.starved else "debug",
         )
         first = VllmRsFrontend(
             life, topology=topology, profile=setting.profile, wait_at=setting.gates.wait

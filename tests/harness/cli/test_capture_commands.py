@@ -90,7 +90,7 @@ def test_capture_writes_what_there_is_when_a_story_breaks_and_ends_with_3(
         (["capture", "--target", "sim", "-o", "absent/x"], "there is no folder absent"),
         (["capture", "--target", "sim", "-o", "-", "--json", "-"], "both want standard output"),
         (["capture", "--target", "sim", "--frontend-arg", "x"], "--frontend-arg does not go with"),
-        (["capture", "--frontend", "9.9"], "unknown frontend release '9.9'"),
+        (["capture", "--frontend", "0.9"], "unknown frontend release '0.9'"),
         (["diff", "--target", "sim", "0.31.0", "0.1.0"], "unknown release '0.1.0'"),
         (["diff", "a.capture", "0.33.0"], "a.capture"),
         (["decode", "absent"], "cannot read absent: No such file or directory"),
