@@ -52,7 +52,7 @@ def find_files(folder: Path) -> list[Path]:
             for name in names
             if name.endswith(SUFFIXES) and not name.startswith(".")
         ]
-    return sorted(found, key=lambda path: path.parts)
+    return sorted(found, key=lambda path: path.with_suffix("").parts)
 
 
 def builtin() -> list[Found]:
