@@ -75,7 +75,11 @@ class Broken:
         return task.result()
 
 
-async def guarded(frontend: object, work: Coroutine[Any, Any, T]) -> T:
-    """Await ``work``; a frontend that can break ends it when it does."""
+async def guarded(frontend: object, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Await ``work()``; a frontend that can break ends it when it does.
+
+    It is made here and not by the caller: whoever ends this before it begins would otherwise
+    leave a coroutine behind that nobody awaits.
+    """
     broken: Broken | None = getattr(frontend, "broken", None)
-    return await work if broken is None else await broken.guard(work)
+    return await work() if broken is None else await broken.guard(work())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from packaging.version import Version
@@ -125,7 +126,7 @@ class Driver:
         for index, step in enumerate(self._scenario.steps):
             self._trace.emit(StepBegan(index, step.verb))
             try:
-                work = guarded(self._frontend, self._play(index, step))
+                work = guarded(self._frontend, partial(self._play, index, step))
                 await with_deadline(work, self._limit_s(step))
             except DeadlineExceeded:
                 self._give_up(index, step)
@@ -214,7 +215,9 @@ class Driver:
         due = [task for name, task in self._operations.tasks.items() if name not in keep]
         fenced = True
         try:
-            await with_deadline(guarded(self._frontend, self._rest(due)), self._world.step_limit_s)
+            await with_deadline(
+                guarded(self._frontend, partial(self._rest, due)), self._world.step_limit_s
+            )
         except DeadlineExceeded:
             fenced = False
         self._raise_broken()

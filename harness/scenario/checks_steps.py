@@ -121,6 +121,12 @@ def _one_body(base: Path, step: Step) -> Iterator[Finding]:
         yield Finding((*base, "text"), "body and text exclude each other")
     if http is not None and http.repeat > 1 and http.text is None:
         yield Finding((*base, "repeat"), "there is no text to repeat")
+    if http is not None and http.behind is not None and http.send != "whole":
+        yield Finding((*base, "behind"), "nothing can be behind a request that is not whole")
+    if step.crowd is not None and step.crowd.spread_ms and step.crowd.leave != "at-once":
+        yield Finding(
+            (*base, "spread_ms"), "only callers who leave at once spread", "leave: at-once"
+        )
     if grpc is not None and grpc.wire is not None and grpc.request:
         yield Finding((*base, "wire"), "request and wire exclude each other")
 

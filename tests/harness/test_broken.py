@@ -31,8 +31,8 @@ async def value(result: Any) -> Any:
 
 
 def test_work_that_ends_is_passed_on_with_its_result() -> None:
-    assert asyncio.run(guarded(Breakable(), value(7))) == 7
-    assert asyncio.run(guarded(object(), value(7))) == 7
+    assert asyncio.run(guarded(Breakable(), lambda: value(7))) == 7
+    assert asyncio.run(guarded(object(), lambda: value(7))) == 7
 
 
 def test_work_that_raises_is_passed_on_with_its_error() -> None:
@@ -40,7 +40,7 @@ def test_work_that_raises_is_passed_on_with_its_error() -> None:
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        asyncio.run(guarded(Breakable(), failing()))
+        asyncio.run(guarded(Breakable(), failing))
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -53,7 +53,7 @@ def test_work_is_given_up_when_the_way_breaks_or_is_broken(before: bool) -> None
             frontend.broken.set(TargetError("gone"))
         else:
             asyncio.get_running_loop().call_soon(frontend.broken.set, TargetError("gone"))
-        await guarded(frontend, for_ever(seen))
+        await guarded(frontend, lambda: for_ever(seen))
 
     with pytest.raises(TargetError, match=r"^gone$"):
         asyncio.run(main())
@@ -75,7 +75,7 @@ def test_cancelled_guard_ends_its_work() -> None:
     seen: list[str] = []
 
     async def main() -> None:
-        task = asyncio.get_running_loop().create_task(guarded(Breakable(), for_ever(seen)))
+        task = asyncio.get_running_loop().create_task(guarded(Breakable(), lambda: for_ever(seen)))
         while not seen:
             await turn()
         task.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.targets.base import instant
 from harness.targets.client_frontend import ClientFrontend
 from harness.trace.events import CallEnded, CallStarted, CancelRequested
 from mock_engines.events import AbortSeen, AddSeen
@@ -90,3 +91,75 @@ def test_caller_whose_abort_was_lost_hangs_up(monkeypatch):
     played = perform(crowd("abort-after-add", HANGS))
     assert outcomes_of(played) == ["cancelled"] * 5
     assert [event.how for event in of(played, CancelRequested)] == ["crowd"] * 5
+
+
+def test_crowd_that_spreads_leaves_at_twelve_instants():
+    assert sorted(instant(n, 0.012) for n in range(24)) == pytest.approx(
+        sorted([n / 1000 for n in range(12)] * 2)
+    )
+
+
+def test_crowd_that_leaves_within_a_while_leaves_nothing_behind():
+    played = perform(crowd("at-once, spread_ms: 2", HANGS, callers=24))
+    assert outcomes_of(played) == ["cancelled"] * 24
+    assert len(of(played, AddSeen)) == 24
+    aborted = [name for event in of(played, AbortSeen) for name in event.request_ids]
+    assert sorted(aborted) == sorted(f"c-{n}" for n in range(24))
+
+
+def test_crowd_of_a_target_that_hurries_has_left_before_it_is_sent(monkeypatch):
+    hurried = []
+
+    async def hurry(_self, calls, at_once, spread_s):
+        hurried.append(([call.id for call in calls], calls[0].rank, at_once, spread_s))
+
+    monkeypatch.setattr(ClientFrontend, "hurries", lambda _self, _surface: True)
+    monkeypatch.setattr(ClientFrontend, "hurry", hurry)
+    played = perform(crowd("at-once, spread_ms: 2"))
+    assert hurried == [([f"c-{n}" for n in range(5)], 1, 2, 0.002)]
+    assert outcomes_of(played) == ["cancelled"] * 5
+    assert [event.op for event in of(played, CancelRequested)] == [f"c-{n}" for n in range(5)]
+    assert {op.outcome for op in played.story.ops.values()} == {"cancelled"}
+
+
+class Line:
+    """An abort line on which every second abort is lost."""
+
+    def __init__(self, frontend):
+        self.frontend, self.log, self.due = frontend, frontend.lines, []
+        self.log.append("open")
+
+    def send(self, request_ids):
+        self.log.append(f"send {request_ids[0]}")
+        self.due = request_ids if self.log.count("answered") % 2 == 0 else []
+
+    async def answered(self):
+        await self.frontend.abort(self.due)
+        self.log.append("answered")
+
+    def close(self):
+        self.log.append("close")
+
+
+def test_aborts_go_over_the_line_of_a_worker_one_after_the_other(monkeypatch):
+    async def abort_line(self):
+        return Line(self)
+
+    lines = []
+    monkeypatch.setattr(ClientFrontend, "lines", lines, raising=False)
+    monkeypatch.setattr(ClientFrontend, "abort_line", abort_line)
+    played = perform(crowd("abort-after-add", HANGS, callers=3).replace("at_once: 2", "at_once: 1"))
+    assert [line for line in lines if line != "answered"] == [
+        *("open", "send c-0", "send c-1", "send c-2", "close"),
+    ]
+    assert [(event.outcome, event.finish) for event in of(played, CallEnded)] == [
+        *(("finished", "abort"), ("cancelled", None), ("finished", "abort")),
+    ]
+
+
+def test_crowd_that_does_not_abort_opens_no_line(monkeypatch):
+    async def abort_line(_self):
+        raise AssertionError
+
+    monkeypatch.setattr(ClientFrontend, "abort_line", abort_line)
+    assert outcomes_of(perform(crowd("after-add", HANGS))) == ["cancelled"] * 5

@@ -32,7 +32,7 @@ def test_every_fault_that_is_open_in_the_newest_release_has_an_entry_and_no_othe
     assert entries() == OPEN
 
 
-def test_every_entry_has_a_section_that_says_since_when():
+def test_every_entry_has_a_section_with_its_command_that_says_since_when():
     for name in entries():
         section = re.search(
             rf"^## {re.escape(name.rpartition('/')[2])}\n(.*?)(?=^## |\Z)",
@@ -40,7 +40,8 @@ def test_every_entry_has_a_section_that_says_since_when():
             re.MULTILINE | re.DOTALL,
         )
         assert section is not None, name
-        for part in ("**Observed**", "**Right**", "**Since**"):
+        command = f"`wavecheck run {name} --target vllm-rs --frontend {NEWEST}`"
+        for part in (f"- **Run**: {command}", "**Observed**", "**Right**", "**Since**"):
             assert part in section[1], (name, part)
 
 

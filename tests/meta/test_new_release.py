@@ -37,11 +37,17 @@ def copy(tmp_path_factory):
     return folder
 
 
-def wavecheck(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def wavecheck(
+    folder: Path, *words: str, cache: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "harness", *words],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "WAVECHECK_CACHE": str(folder / "cache")},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(folder),
+            "WAVECHECK_CACHE": str(cache or folder / "cache"),
+        },
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -77,7 +83,9 @@ def test_release_that_is_not_known_is_judged_as_the_newest_and_that_is_said(tmp_
     binary.write_text(f'#!/bin/sh\necho vllm-rs {ADDED}\n[ "$1" = --version ]\n', encoding="ascii")
     binary.chmod(0o755)
     done = wavecheck(
-        ROOT, "run", "routing/explicit-rank", "--target", "vllm-rs", "--frontend", str(binary)
+        ROOT,
+        *("run", "routing/explicit-rank", "--target", "vllm-rs", "--frontend", str(binary)),
+        cache=tmp_path / "cache",
     )
     assert f"target vllm-rs {NEWEST}" in done.stdout
     assert re.search(rf"{re.escape(ADDED)}; it is judged by the promises of {NEWEST}", done.stdout)

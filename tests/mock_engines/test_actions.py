@@ -1,8 +1,11 @@
 """Every action, carried out by an engine in simulation."""
 
+import struct
+
 import pytest
 
 from client.protocol.codec_errors import DecodeError
+from client.protocol.codec_tensors import tensor_ints
 from client.protocol.messages import (
     EngineDead,
     FinishReason,
@@ -187,6 +190,30 @@ def test_output_row_for_the_request_that_matched_and_for_any_other(play):
         ("ghost", (8,), None),
     ]
     assert run.cluster.state(0)["requests"] == []
+
+
+def test_output_row_carries_logprobs_of_its_tokens_and_of_the_prompt(play):
+    async def story(run):
+        await run.peer.add("a")
+        await run.settle()
+
+    output = {"tokens": [97, 255], "logprobs": 2, "prompt_logprobs": [105]}
+    run = play(story, specs=on("add", {"output": output}))
+    (row,) = run.peer.kinds[0].outputs
+    ids, values, ranks, no_bounds = row.new_logprobs
+    assert (ids.shape, tensor_ints(ids)) == ((2, 3), (97, 97, 98, 255, 255, 0))
+    assert struct.unpack("<6f", values.data) == (-0.5, -0.5, -1.5) * 2
+    assert (tensor_ints(ranks), no_bounds) == ((1, 1), None)
+    assert tensor_ints(row.new_prompt_logprobs_tensors[0]) == (105, 105)
+
+
+def test_output_row_without_tokens_has_no_logprobs(play):
+    async def story(run):
+        await run.peer.add("a")
+        await run.settle()
+
+    run = play(story, specs=on("add", {"output": {"logprobs": 2, "finish": "abort"}}))
+    assert run.peer.kinds[0].outputs[0].new_logprobs is None
 
 
 def test_output_row_can_carry_another_engine_index(play):

@@ -24,6 +24,7 @@ REFUSED = {
     "see.process": "the process that could be seen is the adapter's",
     "see.coordinator-log": "an external coordinator is the harness's own",
     "fault.signal": "a signal would hit the adapter",
+    "fault.starved": "the process that would be starved is the adapter's",
     "world.virtual-time": "an adapter lives in real time",
 }
 """What no adapter can declare in this version of the protocol, and why."""

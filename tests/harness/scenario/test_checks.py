@@ -143,6 +143,14 @@ def test_scenario_without_fault_has_no_problem() -> None:
             ("body and text exclude each other", "", ""),
         ),
         (
+            {"steps": [{"http": {"id": "a", "path": "/", "send": "head", "behind": "x"}}]},
+            ("nothing can be behind a request that is not whole", "", ""),
+        ),
+        (
+            {"steps": [{"crowd": {"id": "c", "leave": "no", "spread_ms": 1.0}}]},
+            ("only callers who leave at once spread", "leave: at-once", ""),
+        ),
+        (
             {
                 "steps": [
                     {"sample": {"id": "before"}},

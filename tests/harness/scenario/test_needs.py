@@ -99,6 +99,7 @@ def test_step_asks_for_what_it_uses(step: dict[str, Any], expected: set[str]) ->
         ({"topology": {"frontends": 2}}, {"topology.two-frontends"}),
         ({"topology": {"frontend_args": ["--x"]}}, {"op.frontend-args"}),
         ({"topology": {"frontend_env": {"A": "b"}}}, {"op.frontend-args"}),
+        ({"topology": {"starved": True}}, {"fault.starved"}),
         ({"topology": {"coordinator": "in-process"}}, {"coordinator.in-process"}),
     ],
 )

@@ -91,6 +91,16 @@ def test_a_request_that_is_not_whole_promises_more_than_it_sends(send, tail):
     assert got.endswith(tail)
 
 
+def test_bytes_behind_a_request_are_sent_with_it():
+    async def story(address, server):
+        request = Request("POST", "/x", (), b"body", behind=b"\r\n")
+        async with Exchange(address, request) as exchange:
+            return await exchange.status(), server.got
+
+    status, (got,) = serve(story)
+    assert (status, got[-8:]) == (200, b"\r\nbody\r\n")
+
+
 def test_who_leaves_closes_the_connection():
     async def story(address, server):
         async with Exchange(address, Request("GET", "/x")):

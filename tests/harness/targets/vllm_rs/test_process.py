@@ -15,10 +15,12 @@ import pytest
 
 from client.aio import with_deadline
 from harness.targets.base import TargetError
+from harness.targets.vllm_rs import starter
 from harness.targets.vllm_rs.bounded import pause
 from harness.targets.vllm_rs.command import ServeOptions, process_environment, serve_command
 from harness.targets.vllm_rs.ports import PortLease
 from harness.targets.vllm_rs.process import FrontendProcess
+from harness.targets.vllm_rs.starving import LAST, OneCpu
 from harness.trace.events import LogLine, ProcessExited
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the frontend runs on Linux")
@@ -250,3 +252,29 @@ def test_the_command_and_environment_follow_the_options(tmp_path):
     assert "VLLM_DISABLE_REQUEST_ID_RANDOMIZATION" not in environment
     assert environment["RUST_LOG"].startswith("debug,")
     assert environment["HF_HUB_OFFLINE"] == "1"
+
+
+def test_process_can_be_started_with_a_lower_priority():
+    command = [sys.executable, "-I", "-S", "-c", "import os; print(os.nice(0), os.getpid())"]
+    before = os.nice(0)
+    plain = starter.output_of(starter.dying_with_us(command), TIMEOUT_S)
+    last = starter.output_of(starter.dying_with_us(command, nice=LAST), TIMEOUT_S)
+    assert plain is not None
+    assert last is not None
+    assert [plain.split()[0], last.split()[0]] == [str(before), str(LAST)]
+
+
+def test_everybody_keeps_to_one_cpu_and_children_inherit_it_until_it_is_over():
+    before = os.sched_getaffinity(0)
+    one_cpu = OneCpu()
+    one_cpu.begin()
+    try:
+        assert os.sched_getaffinity(0) == {min(before)}
+        script = "import os; print(sorted(os.sched_getaffinity(0)))"
+        command = [sys.executable, "-I", "-S", "-c", script]
+        told = starter.output_of(starter.dying_with_us(command), TIMEOUT_S)
+    finally:
+        one_cpu.end()
+    assert told == f"[{min(before)}]\n"
+    assert os.sched_getaffinity(0) == before
+    one_cpu.end()
