@@ -260,6 +260,10 @@ def _expectation(path: Path, expect: Expect) -> Iterator[Finding]:
         bounds = ("equals", "at_least", "at_most")
         if all(getattr(expect.count, bound) is None for bound in bounds):
             yield Finding((*path, "count"), "the count has no bound", one_of(bounds))
+    if (process := expect.process) is not None:
+        limits = ("rss_mb_at_most", "descriptors_at_most")
+        if all(getattr(process, limit) is None for limit in limits):
+            yield Finding((*path, "process"), "the expectation has no bound", one_of(limits))
     if expect.order is not None and len(expect.order) < 2:
         yield Finding((*path, "order"), "an order needs two events", "at least 2 items")
 

@@ -154,10 +154,18 @@ def test_scenario_without_fault_has_no_problem() -> None:
             {
                 "steps": [
                     {"sample": {"id": "before"}},
-                    {"expect": {"process": {"since": "befor"}}},
+                    {"expect": {"process": {"since": "befor", "descriptors_at_most": 0}}},
                 ]
             },
             ("no sample 'befor' was taken before this step", "before", "did you mean 'before'?"),
+        ),
+        (
+            {"steps": [{"sample": {"id": "s"}}, {"expect": {"process": {"since": "s"}}}]},
+            (
+                "the expectation has no bound",
+                "one of rss_mb_at_most, descriptors_at_most",
+                "",
+            ),
         ),
         (
             {"steps": [CALL], "topology": {"frontends": 2}},
