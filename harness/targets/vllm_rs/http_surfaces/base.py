@@ -129,6 +129,16 @@ def merged(body: dict[str, Any], extra: Json) -> dict[str, Any]:
     return result
 
 
+def optional(step: CallStep, *, stop: str = "stop") -> dict[str, Any]:
+    """Return the keys of a request that are left out unless the step sets them."""
+    keys: dict[str, Any] = {}
+    if step.kv_transfer_params is not None:
+        keys["kv_transfer_params"] = step.kv_transfer_params
+    if step.stop:
+        keys[stop] = list(step.stop)
+    return keys
+
+
 def usual_choices(decoded: Json, reading: Reading) -> None:
     """Take the choices of an answer that names tokens, text and finish reason as completions do."""
     extra = decoded.get("kv_transfer_params")

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from harness.scenario.model import CallStep
-from harness.targets.vllm_rs.http_surfaces.base import HttpSurface, Json, Reading, usual_choices
+from harness.targets.vllm_rs.http_surfaces.base import (
+    HttpSurface,
+    Json,
+    Reading,
+    optional,
+    usual_choices,
+)
 
 
 class Completions(HttpSurface):
@@ -26,11 +32,7 @@ class Completions(HttpSurface):
             "stream": stream,
             "return_token_ids": True,
         }
-        if step.kv_transfer_params is not None:
-            body["kv_transfer_params"] = step.kv_transfer_params
-        if step.stop:
-            body["stop"] = list(step.stop)
-        return body
+        return body | optional(step)
 
     def answer(self, decoded: Json, reading: Reading) -> None:
         """One choice with everything."""

@@ -6,7 +6,7 @@ import json
 from typing import Any, ClassVar
 
 from harness.scenario.model import CallStep
-from harness.targets.vllm_rs.http_surfaces.base import HttpSurface, Json, Reading
+from harness.targets.vllm_rs.http_surfaces.base import HttpSurface, Json, Reading, optional
 from harness.targets.vllm_rs.http_surfaces.chat import messages_of
 from harness.targets.vllm_rs.http_surfaces.sse import ServerEvent
 
@@ -37,11 +37,7 @@ class Messages(HttpSurface):
             "max_tokens": step.max_tokens,
             "stream": stream,
         }
-        if step.kv_transfer_params is not None:
-            body["kv_transfer_params"] = step.kv_transfer_params
-        if step.stop:
-            body["stop_sequences"] = list(step.stop)
-        return body
+        return body | optional(step, stop="stop_sequences")
 
     def answer(self, decoded: Json, reading: Reading) -> None:
         """All text blocks."""

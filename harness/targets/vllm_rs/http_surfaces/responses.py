@@ -6,7 +6,7 @@ import json
 from typing import Any, ClassVar
 
 from harness.scenario.model import CallStep
-from harness.targets.vllm_rs.http_surfaces.base import HttpSurface, Json, Reading
+from harness.targets.vllm_rs.http_surfaces.base import HttpSurface, Json, Reading, optional
 from harness.targets.vllm_rs.http_surfaces.sse import ServerEvent
 from harness.targets.vllm_rs.model_folder import text_of
 
@@ -39,11 +39,7 @@ class Responses(HttpSurface):
             "stream": stream,
             "store": False,
         }
-        if step.kv_transfer_params is not None:
-            body["kv_transfer_params"] = step.kv_transfer_params
-        if step.stop:
-            body["stop"] = list(step.stop)
-        return body
+        return body | optional(step)
 
     def answer(self, decoded: Json, reading: Reading) -> None:
         """All message items; a failed response is an error, whatever the HTTP status."""
