@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from client.protocol.profiles import RELEASES
+from client.protocol.profiles import RELEASES, profile_for
 from harness.cli.catalogue import invariant_doc
 from harness.cli.frontend_flags import (
     Environment,
@@ -38,6 +38,7 @@ from harness.cli.repeating import Repeated
 from harness.cli.selecting import Part, Shard, chosen, part_options
 from harness.failure import OUT_DEFAULT
 from harness.mutants import discover as discover_mutants
+from harness.mutants import unseen_note
 from harness.reports.diagnostic import Diagnostic
 from harness.reports.json_report import run_document
 from harness.reports.junit import junit, write_junit
@@ -50,6 +51,7 @@ from harness.strategies import discover as discover_strategies
 from harness.targets.base import TargetError, TargetInfo
 from harness.targets.registry import KINDS, is_black_box, open_target
 from harness.targets.request import TargetRequest
+from harness.targets.target import Target
 from harness.verdict import ERROR, ExitCode, counts, exit_code
 from harness.version import tool_version
 
@@ -336,7 +338,19 @@ class _Run:
         if target.black_box:
             for note in target.info.notes:
                 self._output.show(Diagnostic("note", note))
+        self._tell_of_an_unseen_mutant(target)
         return target.info
+
+    def _tell_of_an_unseen_mutant(self, target: Target) -> None:
+        flags = self._flags
+        profile = target.profile(flags.release)
+        if profile is None and flags.release is not None:
+            profile = profile_for(flags.release)
+        if profile is None:
+            # Each scenario chooses its own, one to which it applies.
+            return
+        if note := unseen_note(flags.mutant, profile, black_box=flags.frontend is not None):
+            self._output.show(Diagnostic("note", note))
 
     def _request(self) -> TargetRequest:
         flags = self._flags

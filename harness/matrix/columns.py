@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from client.protocol.profiles import RELEASES
 from harness.matrix.identity import digest_of
 from harness.matrix.model import Column
+from harness.mutants import unseen_note
 from harness.runner import cached_target
 from harness.targets.base import TargetError
 from harness.targets.request import TargetRequest, is_reference, names_a_path
@@ -72,6 +73,7 @@ def open_column(frontend: str, start: Start) -> Column:
         target = cached_target(start.request(frontend))
         profile = target.profile(None)
         assert profile is not None
+        unseen = unseen_note(start.mutant, profile, black_box=True)
         sha256 = None
         if not is_reference(frontend):
             sha256 = sha256_of(resolve(frontend, start.request(frontend).profile).path)
@@ -84,7 +86,7 @@ def open_column(frontend: str, start: Start) -> Column:
         # A reference frontend is our own code, which is part of the tool's identity.
         identity=digest_of(sha256 or frontend, profile.release, *how),
         sha256=sha256,
-        note="; ".join(target.info.notes),
+        note="; ".join(filter(None, (*target.info.notes, unseen))),
         error=None,
         arguments=start.arguments,
         environment=start.environment,

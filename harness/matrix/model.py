@@ -39,7 +39,7 @@ class Column:
         identity: digest of all that decides how it behaves: its bytes, arguments,
             environment, mutant; ``""`` where it could not be had.
         sha256: of the binary, where there is one.
-        note: how its release was told, if not certainly.
+        note: how its release was told, if not certainly; that its mutant cannot be seen.
         error: why it could not be had, or ``None``.
     """
 

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pkgutil
 
+from client.protocol.profiles import Profile
 from harness.mutants.base import Mutant
 
 
@@ -43,6 +44,20 @@ def discover() -> tuple[type[Mutant], ...]:
 def seen_from_outside() -> tuple[type[Mutant], ...]:
     """Return the mutants whose fault a black box shows; a frontend that carries one is caught."""
     return tuple(mutant for mutant in discover() if mutant.visible() == "black-box")
+
+
+def unseen_note(mutant_id: str | None, profile: Profile, *, black_box: bool) -> str:
+    """Say that a target with this mutant cannot look broken, and why; ``""`` if it can.
+
+    Args:
+        mutant_id: of the mutant that the target carries, if any.
+        profile: of the release that it speaks or imitates.
+        black_box: whether it is judged from outside alone.
+    """
+    if mutant_id is None:
+        return ""
+    why = find_mutant(mutant_id).unseen_because(profile, black_box=black_box)
+    return f"the mutant {mutant_id} cannot be seen here: {why}" if why else ""
 
 
 def find_mutant(mutant_id: str) -> type[Mutant]:

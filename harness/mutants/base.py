@@ -6,6 +6,7 @@ import abc
 from typing import ClassVar, Literal
 
 from client.components import Components
+from client.protocol.profiles import RELEASES, Profile, profile_for
 
 Visibility = Literal["black-box", "white-box"]
 """Whether a fault shows on the wire and in answers, or only inside the client."""
@@ -22,6 +23,7 @@ class Mutant(abc.ABC):
         killed_by: id of the invariant that must catch it.
         hidden_because: why that invariant cannot catch it in a frontend of which only the wire,
             the answers and the log are seen; ``""`` if it can.
+        needs: flag of a profile without which the faulty part is never used; ``""`` if none.
     """
 
     id: ClassVar[str]
@@ -30,11 +32,28 @@ class Mutant(abc.ABC):
     source: ClassVar[str]
     killed_by: ClassVar[str]
     hidden_because: ClassVar[str] = ""
+    needs: ClassVar[str] = ""
 
     @classmethod
     def visible(cls) -> Visibility:
         """Where the fault shows."""
         return "white-box" if cls.hidden_because else "black-box"
+
+    @classmethod
+    def unseen_because(cls, profile: Profile, *, black_box: bool) -> str:
+        """Why nothing can show this fault in a target; ``""`` if something can.
+
+        Args:
+            profile: of the release that the target speaks or imitates.
+            black_box: whether it is judged from outside alone.
+        """
+        if cls.needs and not getattr(profile, cls.needs):
+            having = [name for name in RELEASES if getattr(profile_for(name), cls.needs)]
+            return (
+                f"{profile.release} makes no use of the part that it changes; "
+                f"{having[0]} to {having[-1]} do"
+            )
+        return cls.hidden_because if black_box else ""
 
     @classmethod
     @abc.abstractmethod

@@ -27,6 +27,7 @@ class CoordinatorRewinds(Mutant):
     bug = "A superseded wave is broadcast, and engines that count waves apart wait for ever."
     source = "https://github.com/vllm-project/vllm/pull/46833"
     killed_by = "wave.never-rewinds"
+    needs = "frontend_starts_waves"
 
     @classmethod
     def components(cls, base: Components) -> Components:

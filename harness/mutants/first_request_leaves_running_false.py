@@ -26,6 +26,7 @@ class FirstRequestLeavesRunningFalse(Mutant):
     bug = "After a stale FirstRequest each further request starts the running wave again."
     source = "https://github.com/vllm-project/vllm/pull/46833"
     killed_by = "wave.first-request-marks-running"
+    needs = "frontend_starts_waves"
     hidden_because = (
         "the second wake-up of a wave looks like that of a request which was queued before the "
         "first one was handled, and nothing outside can hold a first request in the queue"

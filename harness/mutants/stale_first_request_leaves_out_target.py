@@ -25,6 +25,7 @@ class StaleFirstRequestLeavesOutTarget(Mutant):
     bug = "The engine that has the request sleeps through the wave that was started for it."
     source = "https://github.com/vllm-project/vllm/pull/46833"
     killed_by = "wave.stale-first-request-wakes-all"
+    needs = "frontend_starts_waves"
     hidden_because = (
         "a frontend reads its wave once for the ADD and again for the coordinator, and a wave that "
         "ends in between leaves the same messages behind"

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from client.components import Components
+from client.protocol.profiles import RELEASES, profile_for
 from harness.cli.main import cli
 from harness.failure import read_failure
 from harness.invariants import discover as discover_invariants
@@ -93,3 +94,22 @@ def test_without_a_mutant_every_scenario_holds(tmp_path):
     assert [r["scenario"] for r in report["results"] if r["status"] in ("violated", "error")] == []
     assert report["summary"]["held"] >= 40
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.id for mutant in MUTANTS])
+def test_what_a_mutant_needs_is_a_flag_that_some_releases_have(mutant):
+    if mutant.needs:
+        flags = [getattr(profile_for(release), mutant.needs) for release in RELEASES]
+        assert set(flags) == {True, False}
+    shows = [mutant.unseen_because(profile_for(r), black_box=False) == "" for r in RELEASES]
+    assert any(shows)
+    assert mutant.needs or all(shows)
+
+
+def test_run_says_that_a_mutant_cannot_be_seen_in_the_profile():
+    words = ["run", "waves/stale-first-request", "--mutant", "coordinator-rewinds"]
+    told = CliRunner().invoke(cli, [*words, "--profile", "0.33.0"], prog_name="wavecheck").output
+    said = "the mutant coordinator-rewinds cannot be seen here: 0.33.0 makes no use of the part"
+    assert said in " ".join(told.split())
+    told = CliRunner().invoke(cli, [*words, "--profile", "0.32.0"], prog_name="wavecheck").output
+    assert "cannot be seen" not in told

@@ -5,15 +5,16 @@ The same scenario holds without the mutant, so that what is seen is the mutant a
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from harness.cli.main import cli
 from harness.mutants import discover, find_mutant, seen_from_outside
-from harness.runner import RunOptions, run_scenario
-from harness.scenario import selection
-from harness.scenario.loader import load
+from harness.verdict import ExitCode
 
 pytestmark = [
     pytest.mark.zmq,
@@ -33,33 +34,22 @@ KILLERS = {
     ],
     "utility-waiter-leaked-on-cancel": ["utility/cancelled-then-late-replies"],
 }
-PAIRS = [(mutant, where) for mutant, found in KILLERS.items() for where in found]
 RELEASES = {FLOOD: "0.32.0"}
 """First requests ended with 0.32; everything else is played in the newest release."""
 
 
-def loaded(where):
-    if isinstance(where, Path):
-        return load(where)
-    (one,) = selection.load_all(selection.select([where]))
-    return one
+def through_the_matrix(wheres, out, *flags):
+    (release,) = {RELEASES.get(where, "0.33.0") for where in wheres}
+    return played(wheres, out, "--frontends", f"reference:{release}", *flags)
 
 
-def played(where, mutant, out):
-    frontend = f"reference:{RELEASES.get(where, '0.33.0')}"
-    options = RunOptions(
-        target="vllm-rs",
-        frontend=frontend,
-        mutant=mutant,
-        out=out,
-        # With a mutant the first trial that shows it is the last; without, all would be played.
-        race_budget_s=CONTROL_BUDGET_S if mutant is None else None,
-    )
-    return run_scenario(loaded(where), options)
-
-
-def named(where):
-    return where.stem if isinstance(where, Path) else where
+def played(wheres, out, *flags):
+    found = out / "table.json"
+    names = [str(where) for where in wheres]
+    arguments = ["matrix", *names, *flags, "--out", str(out), "--json", str(found), "--jobs", "1"]
+    done = CliRunner().invoke(cli, arguments, prog_name="wavecheck")
+    assert found.is_file(), done.output
+    return done.exit_code, json.loads(found.read_text(encoding="utf-8"))
 
 
 def test_three_mutants_show_inside_the_client_only_and_say_why():
@@ -78,22 +68,45 @@ def test_every_mutant_that_a_black_box_shows_has_a_scenario_here_and_no_other():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mutant", "where"), PAIRS, ids=[f"{mutant} by {named(where)}" for mutant, where in PAIRS]
-)
-def test_mutant_is_killed_from_outside_by_its_own_invariant(mutant, where, tmp_path):
-    result = played(where, mutant, tmp_path)
+@pytest.mark.parametrize("mutant", KILLERS)
+def test_mutant_in_place_of_a_release_turns_the_cell_to_regression(mutant, tmp_path):
+    code, table = through_the_matrix(KILLERS[mutant], tmp_path, "--mutant", mutant)
     killed_by = find_mutant(mutant).killed_by
-    violated = {v.invariant for v in result.verdicts if v.verdict == "violated"}
-    assert (result.status, result.error) == ("violated", None)
-    assert killed_by in violated
-    assert killed_by in Path(result.failure_file).read_text(encoding="utf-8")
+    assert code == ExitCode.VIOLATION
+    assert table["frontends"][0]["mutant"] == mutant
+    assert "cannot be seen" not in table["frontends"][0]["note"]
+    for cell in table["cells"]:
+        assert (cell["status"], cell["plays"]) == ("regression", ["regression"] * 3)
+        assert killed_by in cell["regression"]
+        assert killed_by in Path(cell["failure_file"]).read_text(encoding="utf-8")
+    assert len(table["cells"]) == len(KILLERS[mutant])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", dict.fromkeys(where for _, where in PAIRS), ids=named)
-def test_scenario_that_kills_holds_without_a_mutant(where, tmp_path):
-    result = played(where, None, tmp_path)
-    assert (result.status, result.error, result.reason) == ("held", None, None)
-    assert result.known == ()
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("mutant", KILLERS)
+def test_row_of_the_same_scenarios_holds_without_the_mutant(mutant, tmp_path):
+    budget = ("--race-budget", str(CONTROL_BUDGET_S))
+    code, table = through_the_matrix(KILLERS[mutant], tmp_path, *budget)
+    assert code == ExitCode.OK
+    assert {cell["status"] for cell in table["cells"]} == {"held"}
+    assert len(table["cells"]) == len(KILLERS[mutant])
+    assert not list((tmp_path / "failures").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("mutant", "release", "told"),
+    [
+        ("stale-first-request-leaves-out-target", "0.32.0", "reads its wave once for the ADD"),
+        ("coordinator-rewinds", "0.33.0", "0.22.0 to 0.32.0 do"),
+    ],
+)
+def test_table_says_that_a_mutant_cannot_be_seen_in_a_release(mutant, release, told, tmp_path):
+    where = "lifecycle/engine-core-dead"
+    arguments = ("--frontends", f"reference:{release}", "--mutant", mutant)
+    code, table = played((where,), tmp_path, *arguments)
+    (frontend,) = table["frontends"]
+    assert code in {ExitCode.OK, ExitCode.NOT_JUDGED}
+    assert f"the mutant {mutant} cannot be seen here: " in frontend["note"]
+    assert told in frontend["note"]
+    for report in ("matrix.md", "matrix.html"):
+        assert "cannot be seen here" in (tmp_path / report).read_text(encoding="utf-8")
