@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from client.protocol.profiles import Profile, profile_for
-from harness.play import FrontendFactory, Setting
+from client.protocol.profiles import Profile
+from harness.play import Setting
 from harness.scenario.model import Expect, Scenario, UtilityStep
-from harness.sim.choosing import Chooser
-from harness.targets.base import Frontend, TargetInfo
+from harness.targets.base import Frontend
 from harness.targets.vllm_py.client_api import (
     FIRST_ONLY,
     SHOWN_ERRORS,
@@ -17,8 +16,7 @@ from harness.targets.vllm_py.client_api import (
     methods_of,
 )
 from harness.targets.vllm_py.client_frontend import PythonFrontend
-from harness.targets.vllm_py.sources import SourceTree
-from harness.worlds import World, ZmqWorld
+from harness.targets.vllm_py.part import SourcesPart
 
 CAPABILITIES = frozenset(
     {
@@ -34,34 +32,12 @@ CAPABILITIES = frozenset(
 _RESULT_ORDER = "utility.result-order"
 
 
-class ClientPart:
+class ClientPart(SourcesPart):
     """Plays scenarios in which the frontend runs the handshake."""
 
-    kind: ClassVar[str] = "vllm-py"
     title: ClassVar[str] = "vLLM's AsyncLLM and its DP client"
-    deterministic: ClassVar[bool] = False
     black_box: ClassVar[bool] = True
-    program: ClassVar[str] = "vllm-py"
-
-    def __init__(self, tree: SourceTree) -> None:
-        """``tree``: from ``harness.targets.vllm_py.sources.resolve``."""
-        self._tree = tree
-
-    @property
-    def info(self) -> TargetInfo:
-        """Release of the sources."""
-        notes = (self._tree.note,) if self._tree.note else ()
-        return TargetInfo(self.kind, self._tree.release, CAPABILITIES, self.title, notes)
-
-    def profile(self, asked: str | None) -> Profile | None:
-        """The release of the sources, whatever was asked for."""
-        del asked
-        return profile_for(self._tree.release)
-
-    def capabilities(self, profile: Profile) -> frozenset[str]:
-        """The same for every release."""
-        del profile
-        return CAPABILITIES
+    offered: ClassVar[frozenset[str]] = CAPABILITIES
 
     def unsupported(self, scenario: Scenario, profile: Profile) -> str | None:
         """The first reason why a scenario cannot be played here."""
@@ -97,15 +73,6 @@ class ClientPart:
                     call_of(step.utility, methods)
                 except LookupError as error:
                     yield str(error)
-
-    def world(self, chooser: Chooser | None, *, record_labels: bool = False) -> World:
-        """Real sockets."""
-        del chooser, record_labels
-        return ZmqWorld()
-
-    def frontend(self) -> FrontendFactory:
-        """A process for each run."""
-        return self._make
 
     def _make(self, setting: Setting) -> Frontend:
         return PythonFrontend(tree=self._tree, topology=setting.topology, emit=setting.emit)

@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from client.events import ClientEvent, CoordinatorStateApplied
-from client.protocol.profiles import Profile, profile_for
-from harness.play import FenceFilter, FrontendFactory, Setting
+from client.protocol.profiles import Profile
+from harness.play import FenceFilter, Setting
 from harness.scenario.model import EngineStep, Expect, Scenario, Step
-from harness.sim.choosing import Chooser
-from harness.targets.base import Emit, Frontend, TargetInfo
+from harness.targets.base import Emit, Frontend
 from harness.targets.client_frontend import ClientFrontend
 from harness.targets.coordinator_handle import CoordinatorHandle
 from harness.targets.vllm_py.coordinator import VllmCoordinator
+from harness.targets.vllm_py.part import SourcesPart
 from harness.targets.vllm_py.sources import SourceTree
-from harness.worlds import World, ZmqWorld
 from mock_engines.behaviours.model import Action
 
 CAPABILITIES = frozenset(
@@ -74,35 +73,13 @@ class CoordinatorFrontend(ClientFrontend):
         return self._process
 
 
-class CoordinatorPart:
+class CoordinatorPart(SourcesPart):
     """Plays scenarios with an external coordinator."""
 
-    kind: ClassVar[str] = "vllm-py"
     title: ClassVar[str] = "vLLM's Python coordinator, with the reference client round it"
-    deterministic: ClassVar[bool] = False
     black_box: ClassVar[bool] = False
-    program: ClassVar[str] = "vllm-py"
+    offered: ClassVar[frozenset[str]] = CAPABILITIES
     chapters: ClassVar[tuple[str, ...]] = CHAPTERS
-
-    def __init__(self, tree: SourceTree) -> None:
-        """``tree``: from ``harness.targets.vllm_py.sources.resolve``."""
-        self._tree = tree
-
-    @property
-    def info(self) -> TargetInfo:
-        """Release of the sources."""
-        notes = (self._tree.note,) if self._tree.note else ()
-        return TargetInfo(self.kind, self._tree.release, CAPABILITIES, self.title, notes)
-
-    def profile(self, asked: str | None) -> Profile | None:
-        """The release of the sources, whatever was asked for."""
-        del asked
-        return profile_for(self._tree.release)
-
-    def capabilities(self, profile: Profile) -> frozenset[str]:
-        """The same for every release."""
-        del profile
-        return CAPABILITIES
 
     def unsupported(self, scenario: Scenario, profile: Profile) -> str | None:
         """A scenario in which the coordinator has nothing to do would judge the client only."""
@@ -110,15 +87,6 @@ class CoordinatorPart:
         if scenario.topology.waves == "auto" or any(_reaches_coordinator(scenario)):
             return None
         return "the coordinator has nothing to do in it: its publishes are scripted"
-
-    def world(self, chooser: Chooser | None, *, record_labels: bool = False) -> World:
-        """Real sockets."""
-        del chooser, record_labels
-        return ZmqWorld()
-
-    def frontend(self) -> FrontendFactory:
-        """A coordinator process and a client for each run."""
-        return self._make
 
     def _make(self, setting: Setting) -> Frontend:
         return CoordinatorFrontend(self._tree, setting)
