@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 
 import httpx
 import pytest
 
-from client.aio import cancel_and_wait, with_deadline
-from client.protocol.profiles import profile_for
-from client.transports.sockets import ZmqTransport
+from client.aio import with_deadline
 from harness.reference_frontend.grpc_messages import messages
 from harness.scenario.model import Topology
 from harness.targets.vllm_rs.http_api import HttpApi
 from harness.targets.vllm_rs.launch import LaunchSpec
 from harness.targets.vllm_rs.life import ProcessLife
 from harness.targets.vllm_rs.reference import reference_arguments, reference_program
-from mock_engines.behaviours.model import EngineSpec
-from mock_engines.cluster import Cluster
 from mock_engines.events import AddSeen
-from mock_engines.gates import Gates
-
-TIMEOUT_S = 60.0
+from tests.support.lab import TIMEOUT_S, EventLab, play_story
 
 
-class Lab:
+class Lab(EventLab):
     """One frontend, its engines, and every event so far."""
 
     def __init__(self, release, engines, topology, mutant, arguments, shutdown_timeout_s):
+        super().__init__(release, Topology.model_validate(topology), engines)
         self.release = release
-        self.events = []
-        self._watchers = []
-        self.gates = Gates()
-        self.topology = Topology.model_validate(topology)
-        self.transport = ZmqTransport(scheme="ipc")
-        self._specs = [EngineSpec.model_validate(spec) for spec in engines]
-        self._profile = profile_for(release)
         spec = LaunchSpec(
             reference_program(),
             release,
@@ -46,34 +33,17 @@ class Lab:
         )
         self.life = ProcessLife(
             spec,
-            profile=self._profile,
+            profile=self.profile,
             emit=self.emit,
             transport=self.transport,
             log_level="all",
         )
-        self.cluster = None
         self.http = None
         self.channel = None
-        self.tasks = []
-
-    def emit(self, event):
-        self.events.append(event)
-        for watcher in list(self._watchers):
-            watcher(event)
 
     async def prepare(self):
         await self.life.prepare()
-        self.cluster = Cluster(
-            self.transport,
-            self._profile,
-            tuple(self.topology.rank_list),
-            self._specs,
-            self.life.addresses,
-            waves="auto",
-            gates=self.gates,
-            observer=self.emit,
-            real_peer=True,
-        )
+        self.join(self.life.addresses, waves="auto")
         self.http = httpx.AsyncClient(base_url=self.life.http, timeout=TIMEOUT_S, trust_env=False)
 
     async def start(self):
@@ -102,27 +72,6 @@ class Lab:
 
     async def complete(self, headers=None, **more):
         return await self.http.post("/v1/completions", json=self.ask(**more), headers=headers)
-
-    def spawn(self, work):
-        task = asyncio.get_running_loop().create_task(work)
-        self.tasks.append(task)
-        return task
-
-    async def until(self, fits, count=1):
-        """Wait until ``count`` events fit; return them."""
-        enough = asyncio.get_running_loop().create_future()
-
-        def look(_event=None):
-            if sum(map(fits, self.events)) >= count and not enough.done():
-                enough.set_result(None)
-
-        self._watchers.append(look)
-        look()
-        try:
-            await with_deadline(enough, TIMEOUT_S)
-        finally:
-            self._watchers.remove(look)
-        return [event for event in self.events if fits(event)]
 
     async def until_line(self, pattern):
         return (await self.until(lambda e: getattr(e, "pattern", "") == pattern))[0]
@@ -158,15 +107,13 @@ class Lab:
         return True
 
     async def stop(self):
-        await cancel_and_wait(self.tasks)
+        await self.end(self._close_callers, self.life.stop)
+
+    async def _close_callers(self):
         if self.channel is not None:
             await self.channel.close()
         if self.http is not None:
             await self.http.aclose()
-        await self.life.stop()
-        if self.cluster is not None:
-            await self.cluster.stop()
-        self.transport.close()
 
 
 @pytest.fixture
@@ -184,15 +131,9 @@ def serve():
         shutdown_timeout_s=0.0,
         **topology,
     ):
-        async def main():
-            lab = Lab(release, engines, topology, mutant, arguments, shutdown_timeout_s)
-            try:
-                if start:
-                    await lab.start()
-                return await story(lab)
-            finally:
-                await lab.stop()
+        def make():
+            return Lab(release, engines, topology, mutant, arguments, shutdown_timeout_s)
 
-        return asyncio.run(main())
+        return play_story(make, story, start=start)
 
     return run
