@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from types import CoroutineType
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -220,8 +221,8 @@ async def with_deadline(
         return await awaitable
     loop = asyncio.get_running_loop()
     # A coroutine becomes the task itself: cancelled at once, it still counts as awaited.
-    work = awaitable if isinstance(awaitable, Coroutine) else _await(awaitable)
-    task = loop.create_task(work, name=name)
+    work = awaitable if isinstance(awaitable, CoroutineType) else _await(awaitable)
+    task: asyncio.Task[T] = loop.create_task(work, name=name)
     over: asyncio.Future[None] = loop.create_future()
 
     def wake(_task: object) -> None:

@@ -49,10 +49,13 @@ class CoordinatorState:
     Args:
         frontend_starts_waves: the release wakes engines for first requests (≤ 0.32). Since
             0.33 engines do so themselves, and ``notify_first_request`` has nothing to say.
+
+    Attributes:
+        starts_waves: whether there are first requests to act on.
     """
 
     def __init__(self, *, frontend_starts_waves: bool) -> None:
-        self._frontend_starts_waves = frontend_starts_waves
+        self.starts_waves = frontend_starts_waves
         self.current_wave = Wave(0)
         self.engines_running = False
 
@@ -84,7 +87,7 @@ class CoordinatorState:
         The running flag flips here, before the runner acts, so ten first requests at once make
         one broadcast.
         """
-        if self.engines_running or not self._frontend_starts_waves:
+        if self.engines_running or not self.starts_waves:
             return None
         self.engines_running = True
         return FirstRequest(target, self.current_wave)

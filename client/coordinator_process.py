@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from client.aio import DeadlineExceeded, Mailbox, TaskSet, resolve
+from client.components import Components
 from client.coordinator import FirstRequest, WaveState
 from client.events import (
     CoordinatorPublished,
@@ -30,7 +31,6 @@ from client.external_coordinator import (
     Note,
     Publish,
 )
-from client.protocol.codec import Codec
 from client.protocol.codec_errors import DecodeError
 from client.protocol.codec_msgpack import unpack
 from client.protocol.ids import Wave
@@ -93,11 +93,13 @@ class ExternalCoordinator:
         observer: Observer = ignore,
         wave_coordination: bool = True,
         subscribers: int | None = None,
+        components: Components = Components(),  # noqa: B008  (frozen)
     ) -> None:
         """Make a coordinator that is not started; ``subscribers``: engines that exist, if fewer."""
         self._transport = transport
         self._profile = profile
-        self._codec = Codec(profile)
+        self._codec = components.codec(profile)
+        self._state_type = components.external_coordinator
         self._engine_count = engine_count
         self._subscribers = subscribers
         self._emit = observer
@@ -148,7 +150,7 @@ class ExternalCoordinator:
         self._sockets = sockets = _Sockets(*opened)
         self.died = None
         self._front_subscriptions = 0
-        self._state = ExternalCoordinatorState(
+        self._state = self._state_type(
             self._profile,
             self._engine_count,
             wave_coordination=self._wave_coordination,

@@ -90,7 +90,7 @@ class InProcessRunner:
 
     def start(self, tasks: TaskSet) -> None:
         """See ``Coordinator``. Since 0.33 there is no command queue."""
-        if self._inner.profile.frontend_starts_waves:
+        if self._state.starts_waves:
             tasks.spawn(self._serve_commands(), name="coordinator-commands")
         tasks.spawn(self._serve_notices(), name="coordinator-notices")
 

@@ -13,17 +13,15 @@ from client.admin import AdminMethods
 from client.aio import TaskSet
 from client.components import Components
 from client.config import ClientConfig, validate
-from client.coordinator import ExternalView, WaveState
+from client.coordinator import WaveState
 from client.coordinator_shell import Coordinator, ExternalRunner, InProcessRunner
 from client.deployment import Deployment
 from client.errors import ClientClosed as ClientClosedError
 from client.errors import DispatcherClosed, UnsupportedField, from_codec
 from client.events import ClientClosed, EngineConnected, Observer, ignore
-from client.fan_out_call import FanOutCall
 from client.inner import ClientInner, Request
 from client.output_loop import run_output_loop
 from client.output_stream import OutputStream
-from client.protocol.codec import Codec
 from client.protocol.codec_errors import EncodeError
 from client.protocol.ids import CallId, Identity, RequestId, Wave
 from client.protocol.messages import (
@@ -73,10 +71,11 @@ class EngineClient(AdminMethods, Deployment):
         self._aggregation = inner.aggregation
         self._loop = asyncio.get_running_loop()
         self._coordinator = _make_coordinator(config, connected, inner)
-        self._worker_tasks = TaskSet(_fault_handler(inner))
-        self._abort_worker = AbortWorker(inner, self._worker_tasks)
-        self._output_tasks = TaskSet(_fault_handler(inner))
-        self._coordinator_tasks = TaskSet(_fault_handler(inner))
+        tasks = inner.components.tasks
+        self._worker_tasks = tasks(_fault_handler(inner))
+        self._abort_worker = inner.components.abort_worker(inner, self._worker_tasks)
+        self._output_tasks = tasks(_fault_handler(inner))
+        self._coordinator_tasks = tasks(_fault_handler(inner))
         self._closing: asyncio.Future[None] | None = None
         self._output_tasks.spawn(
             run_output_loop(inner, connected.output_socket), name="output-loop"
@@ -101,10 +100,10 @@ class EngineClient(AdminMethods, Deployment):
             StartupError, Decode, Transport: startup failed; every socket is closed again.
         """
         validate(config)
-        codec = Codec(config.profile)
-        connected = await Startup(config, transport, codec).run()
+        codec = components.codec(config.profile)
+        connected = await Startup(config, transport, codec, components.handshake).run()
         try:
-            inner = ClientInner(
+            inner = components.inner(
                 profile=config.profile,
                 codec=codec,
                 engines=connected.engines,
@@ -120,6 +119,11 @@ class EngineClient(AdminMethods, Deployment):
             while connected.sockets:
                 connected.sockets.pop().close()
             raise
+
+    @property
+    def components(self) -> Components:
+        """What it is built from."""
+        return self._inner.components
 
     # --- requests ---
 
@@ -242,7 +246,7 @@ class EngineClient(AdminMethods, Deployment):
         Source: Rust ``client.rs``, PR #52671; protocol page, section 9.2.
         """
         check_result_type(result_type)
-        call = FanOutCall(
+        call = self._inner.components.fan_out_call(
             self._inner,
             client_index=self._config.client_index,
             method=method,
@@ -390,6 +394,6 @@ def _make_coordinator(
         publisher, notices = connected.coordinator
         return InProcessRunner(inner, state, publisher=publisher, notices=notices)
     if connected.front is not None:
-        view = ExternalView(frontend_starts_waves=starts_waves)
+        view = inner.components.external_view(frontend_starts_waves=starts_waves)
         return ExternalRunner(inner, view, socket=connected.front)
     return None

@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from client.aio import TaskSet, resolve
-from client.components import Waiter
 from client.errors import ClientError, UtilityCallClosed, UtilityCallTimeout, from_codec
 from client.guards import UtilityGuard
 from client.inner import ClientInner
@@ -23,6 +23,9 @@ from client.protocol.codec_errors import EncodeError
 from client.protocol.ids import CallId, Identity
 from client.protocol.messages import UtilityCall, UtilityOutput
 from client.utility import Failed, FanOut, Ok, typed_value
+
+if TYPE_CHECKING:
+    from client.components import Waiter
 
 T = TypeVar("T")
 
@@ -79,10 +82,11 @@ class FanOutCall(Generic[T]):
             with self._inner.components.utility_guard(self._inner.release_utility) as guard:
                 prepared = [self._prepare(engine, guard) for engine in self._engines]
                 for position, part in enumerate(prepared):
-                    self._tasks.spawn(
+                    task = self._tasks.spawn(
                         self._run_part(position, part),
                         name=f"utility {self._method} rank {part.rank}",
                     )
+                    task.add_done_callback(partial(self._cut_short, position, part))
                 await self._settled()
                 return self._fan_out.results()
         finally:
@@ -138,13 +142,22 @@ class FanOutCall(Generic[T]):
         except asyncio.CancelledError:
             if self._done.done():
                 raise  # the call is over; its guard cleans up
-            self._inner.release_utility(part.call_id)
-            sticky = self._inner.health_error
-            closed = UtilityCallClosed(self._method, part.call_id)
-            outcome = Failed(closed if sticky is None else sticky.again())
+            outcome = self._closed(part)
         else:
             outcome = self._read(reply)
         self._settle(position, part, outcome)
+
+    def _cut_short(self, position: int, part: Prepared, task: asyncio.Task[None]) -> None:
+        """Settle for a task that was cancelled before it ran, and so could not do it itself."""
+        if task.cancelled() and not self._done.done():
+            self._settle(position, part, self._closed(part))
+
+    def _closed(self, part: Prepared) -> Failed:
+        """The outcome of a part that a shutdown ends."""
+        self._inner.release_utility(part.call_id)
+        sticky = self._inner.health_error
+        closed = UtilityCallClosed(self._method, part.call_id)
+        return Failed(closed if sticky is None else sticky.again())
 
     def _read(self, reply: UtilityOutput | ClientError) -> Ok[T] | Failed:
         if isinstance(reply, ClientError):

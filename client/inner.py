@@ -9,9 +9,9 @@ Sources: Rust ``engine-core-client/src/client/imp.rs``; protocol page, sections 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from client.aio import TaskSet
-from client.components import Components, Waiter
 from client.errors import (
     ClientError,
     EngineCoreDead,
@@ -46,6 +46,9 @@ from client.protocol.profiles import Profile
 from client.protocol.transport import Socket, TransportError
 from client.requests import Registration
 from client.sends import SendGivenUp, Sends
+
+if TYPE_CHECKING:
+    from client.components import Components, Waiter
 
 Request = Registration[OutputChannel]
 """One request in flight."""
@@ -105,7 +108,8 @@ class ClientInner:
         """
         self.requests.check_free(request_id)
         engine = self.routing.choose(explicit_rank, self.requests.count)
-        request = self.requests.register(request_id, engine, OutputChannel(request_id))
+        channel = self.components.channel(request_id, self.components.stream_state)
+        request = self.requests.register(request_id, engine, channel)
         self.emit(RequestRegistered(request_id, self.ranks[engine], explicit_rank, wave))
         return request
 

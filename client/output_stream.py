@@ -21,8 +21,8 @@ class OutputChannel:
     more goes away and says so.
     """
 
-    def __init__(self, request_id: RequestId) -> None:
-        self.state = StreamState(request_id)
+    def __init__(self, request_id: RequestId, state: type[StreamState] = StreamState) -> None:
+        self.state = state(request_id)
         self._reader: asyncio.Future[None] | None = None
 
     def push(self, output: EngineCoreOutput) -> None:

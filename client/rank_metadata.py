@@ -62,3 +62,15 @@ def parse_rank_header(raw: RawValue) -> int | None:
     """Read the HTTP header of the same name. What does not parse is ignored, as upstream."""
     text = _first(raw)
     return None if text is None else parse_u32(text)
+
+
+class RankTexts:
+    """Both readings, as one part that a server is built with."""
+
+    def header(self, raw: RawValue) -> int | None:
+        """See ``parse_rank_header``."""
+        return parse_rank_header(raw)
+
+    def metadata(self, raw: RawValue) -> int | None:
+        """See ``parse_rank_metadata``."""
+        return parse_rank_metadata(raw)

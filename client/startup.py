@@ -50,10 +50,17 @@ class Connected:
 class Startup:
     """One attempt to connect. Closes what it opened when it fails or is cancelled."""
 
-    def __init__(self, config: ClientConfig, transport: Sockets, codec: Codec) -> None:
+    def __init__(
+        self,
+        config: ClientConfig,
+        transport: Sockets,
+        codec: Codec,
+        state: type[HandshakeState] = HandshakeState,
+    ) -> None:
         self._config = config
         self._transport = transport
         self._codec = codec
+        self._state = state
         self._sockets: list[Socket] = []
 
     async def run(self) -> Connected:
@@ -106,7 +113,7 @@ class Startup:
                 coordinator_output=None if coordinator is None else coordinator[1].endpoint,
             )
         )
-        state = HandshakeState(
+        state = self._state(
             self._codec,
             self._config.profile,
             engine_count=mode.engine_count,
@@ -159,7 +166,7 @@ class Startup:
         input_socket = await self._bind(SocketKind.ROUTER, mode.input_address, INPUT_OPTIONS)
         output_socket = await self._bind(SocketKind.PULL, mode.output_address)
         start, count = mode.engine_start_index, mode.engine_count
-        state = HandshakeState(
+        state = self._state(
             self._codec,
             self._config.profile,
             expected=[identity_from_rank(rank) for rank in range(start, start + count)],

@@ -20,6 +20,7 @@ from client.events import ClientEvent
 from client.protocol.profiles import PROFILES, Profile
 from harness.invariants import discover as discover_invariants
 from harness.mutants import discover as discover_mutants
+from harness.mutants.base import FAMILIES
 from harness.targets import capability_table
 from harness.targets.adapter import tables as adapter_tables
 from harness.targets.vllm_rs import tables as vllm_rs_tables
@@ -73,14 +74,17 @@ def invariants_table() -> str:
 
 
 def mutants_table() -> str:
-    """All mutants: id, the fault, what comes of it, the invariant that kills them."""
-    return table(
-        ("id", "fault", "what comes of it", "killed by", "source"),
-        (
+    """All mutants by family: id, the fault, what comes of it, the invariant that kills them."""
+    parts = []
+    for family in FAMILIES:
+        rows = (
             (f"`{mutant.id}`", mutant.title, mutant.bug, f"`{mutant.killed_by}`", mutant.source)
             for mutant in discover_mutants()
-        ),
-    )
+            if mutant.family == family
+        )
+        head = ("id", "fault", "what comes of it", "killed by", "source")
+        parts.append(f"### {family.capitalize()}\n\n{table(head, rows)}")
+    return "\n".join(parts)
 
 
 def visibility_table() -> str:
@@ -181,8 +185,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "capabilities": lambda: table(capability_table.HEAD, capability_table.rows()),
     "errors": errors_table,
     "events": events_table,
+    "grpc-enums": lambda: table(vllm_rs_tables.ENUM_HEAD, vllm_rs_tables.enum_rows()),
+    "grpc-messages": lambda: table(vllm_rs_tables.MESSAGE_HEAD, vllm_rs_tables.message_rows()),
     "grpc-methods": lambda: table(vllm_rs_tables.METHOD_HEAD, vllm_rs_tables.method_rows()),
     "invariants": invariants_table,
+    "metrics": lambda: table(vllm_rs_tables.METRIC_HEAD, vllm_rs_tables.metric_rows()),
     "mutants": mutants_table,
     "profiles": profiles_table,
     "surfaces": lambda: table(vllm_rs_tables.SURFACE_HEAD, vllm_rs_tables.surface_rows()),

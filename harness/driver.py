@@ -19,6 +19,7 @@ from harness.broken import guarded
 from harness.expectations import VIOLATED, Op, Outcome, View, describe_match
 from harness.expectations import judge as judge_expectation
 from harness.fence import Fence
+from harness.frontend_end import EndWatch
 from harness.links_step import apply_link_step, links_confirmed
 from harness.operations import Operations
 from harness.scenario.model import (
@@ -30,7 +31,7 @@ from harness.scenario.model import (
     Step,
     WaitStep,
 )
-from harness.targets.base import Frontend, ProcessUse, TargetError
+from harness.targets.base import Frontend, ProcessUse, StartFailed, TargetError
 from harness.trace.events import (
     ConnectEnded,
     FaultInjected,
@@ -42,6 +43,7 @@ from harness.trace.events import (
     RunEnded,
     StepBegan,
 )
+from harness.trace.kinds import class_of
 from harness.trace.recorder import Recorder
 from harness.worlds import World
 from mock_engines.behaviours.model import Action
@@ -100,6 +102,8 @@ class Driver:
         self._connected = False
         self._shut_down = False
         self._halted = False
+        self._ending = EndWatch(scenario, trace) if black_box else None
+        self._told_of_end = False
         self._samples: dict[str, ProcessUse] = {}
         self._fence = Fence(
             world=world,
@@ -119,24 +123,72 @@ class Driver:
         """Start, play every step, heal, fence and record the end.
 
         Raises:
-            TargetError: startup failed although the scenario does not expect it, or the harness
-                could not do what a step asks.
+            StartFailed: startup failed although the scenario does not expect it.
+            TargetError: the harness could not do what a step asks.
         """
-        await self._start()
+        try:
+            await self._start()
+        except TargetError:
+            if not await self._gone(0, "before the first step"):
+                raise
+            return self.story
         for index, step in enumerate(self._scenario.steps):
             self._trace.emit(StepBegan(index, step.verb))
+            what = f"step {index} ({describe_step(step)})"
             try:
-                work = guarded(self._frontend, partial(self._play, index, step))
-                await with_deadline(work, self._limit_s(step))
+                await self._bounded(index, step)
             except DeadlineExceeded:
-                self._give_up(index, step)
+                if not await self._gone(index, f"at {what}"):
+                    self._give_up(index, step)
                 break
+            except StartFailed:
+                # At a step `connect`; it says itself what broke.
+                raise
             except Exception as error:
-                what = f"step {index} ({describe_step(step)})"
+                if await self._gone(index, f"at {what}"):
+                    break
                 raise _broke(what, error) from error
+            if self._ending is not None and self._ending.seen is not None:
+                await self._gone(index, f"at {what}")
+                break
             self._raise_broken()
-        await self._end()
+        await self._to_the_end()
         return self.story
+
+    async def _bounded(self, index: int, step: Step) -> None:
+        """Play a step; what ends the way to the frontend, or the frontend, ends it."""
+        work = guarded(self._frontend, partial(self._play, index, step))
+        if self._ending is None:
+            await with_deadline(work, self._limit_s(step))
+        else:
+            await self._ending.within(work, self._limit_s(step))
+
+    async def _gone(self, index: int, where: str) -> bool:
+        """Whether the frontend's process ended although nobody asked; then that is the result."""
+        if self._ending is None:
+            return False
+        if self._ending.seen is None:
+            # Its sockets go a moment before it does.
+            await self._frontend.exit_code()
+        if self._ending.seen is None:
+            return False
+        if not self._told_of_end:
+            self._told_of_end = True
+            # First: the other results are its consequences, also those of the same step.
+            self.story.results.insert(0, StepResult(index, self._ending.outcome(where)))
+        return True
+
+    async def _to_the_end(self) -> None:
+        last = max(0, len(self._scenario.steps) - 1)
+        try:
+            await self._end()
+        except TargetError:
+            # What the end of the frontend made of the rest is no fault of anybody else.
+            if not await self._gone(last, "after the last step"):
+                raise
+        else:
+            if self._ending is not None and self._ending.seen is not None:
+                await self._gone(last, "after the last step")
 
     async def _start(self) -> None:
         self._cluster.start()
@@ -165,7 +217,9 @@ class Driver:
             self._trace.emit(ConnectEnded(*self._connect))
             if not self._scenario.connect_fails:
                 msg = f"startup failed: {type(error).__name__}: {error}"
-                raise TargetError(msg) from error
+                if command := getattr(error, "command", ""):
+                    msg += f"\ncommand: {command}"
+                raise StartFailed(msg) from error
             return
         self._connected = True
         self._connect = (None, "")
@@ -343,9 +397,11 @@ class Driver:
                 if found >= step.count and not enough.done():
                     enough.set_result(None)
 
+        kind = class_of(step.event)
         for record in list(self._trace.records):
-            look(record)
-        unsubscribe = self._trace.subscribe(look)
+            if type(record.event) is kind:
+                look(record)
+        unsubscribe = self._trace.subscribe(look, kind)
         try:
             await enough
         finally:
@@ -439,7 +495,8 @@ class Driver:
         if expect.metrics is not None:
             metrics = await self._frontend.metrics()
             if metrics is not None:
-                found = ((name, metrics[name]) for name in expect.metrics if name in metrics)
+                seen = metrics.samples
+                found = ((name, seen[name]) for name in expect.metrics if name in seen)
                 self._trace.emit(MetricsSampled(tuple(sorted(found))))
         if expect.process is not None:
             use = await self._frontend.process_use()

@@ -10,8 +10,10 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from harness.exit_words import code_and_name
 from harness.scenario.model import CountExpect, EventMatch, Expect
-from harness.targets.base import Health, ProcessUse
+from harness.targets.base import Health, Metrics, ProcessUse
+from harness.targets.vllm_rs.metric_families import family_of
 from harness.trace.events import Record, Snapshot
 
 HELD, VIOLATED, NOT_JUDGED = "held", "violated", "not_judged"
@@ -57,7 +59,7 @@ class View:
     health: Health | None = None
     server_info: Mapping[str, Any] | None = None
     engine_state: Mapping[str, Any] | None = None
-    metrics: Mapping[str, float] | None = None
+    metrics: Metrics | None = None
     use: ProcessUse | None = None
     samples: Mapping[str, ProcessUse] = field(default_factory=dict)
     exit_code: int | None = None
@@ -290,9 +292,42 @@ def _metrics(expect: Expect, view: View) -> Outcome | None:
         return None
     if view.metrics is None:
         return Outcome(NOT_JUDGED, repr(expect.metrics), "the target has no metrics")
-    # A counter that never counted may be missing from the answer.
-    seen = {name: view.metrics.get(name, 0.0) for name in expect.metrics}
-    return _compare({name: float(value) for name, value in expect.metrics.items()}, seen)
+    seen = {name: _seen(name, view.metrics, view.release) for name in expect.metrics}
+    wanted = {name: float(value) for name, value in expect.metrics.items()}
+    judged = [name for name in wanted if not isinstance(seen[name], _NotThere)]
+    result = _compare({n: wanted[n] for n in judged}, {n: seen[n] for n in judged})
+    lacking = [name for name in wanted if name not in judged]
+    if result.status == VIOLATED or not lacking:
+        return result
+    return Outcome(
+        NOT_JUDGED,
+        ", ".join(f"{name} = {wanted[name]!r}" for name in lacking),
+        ", ".join(dict.fromkeys(str(seen[name]) for name in lacking)),
+    )
+
+
+class _NotThere(str):
+    """Why a release has no such sample."""
+
+    __slots__ = ()
+
+
+def _seen(sample: str, metrics: Metrics, release: Version) -> float | str:
+    """Return the value of a sample, or say why there is none.
+
+    A family that is declared without the sample counts as 0: that is how the frontend shows what
+    never happened. One that is not declared is no 0: either this release has none, which is not
+    judged, or it should be there, which is violated.
+    """
+    if (value := metrics.samples.get(sample)) is not None:
+        return value
+    family = family_of(sample)
+    name = sample.partition("{")[0] if family is None else family.name
+    if name in metrics.families:
+        return 0.0
+    if family is not None and release < Version(family.since):
+        return _NotThere(f"metric {name} exists since {family.since}, this is {release}")
+    return f"metric {name} is not served"
 
 
 def _process(expect: Expect, view: View) -> Outcome | None:
@@ -320,7 +355,13 @@ def _process(expect: Expect, view: View) -> Outcome | None:
 def _exit(expect: Expect, view: View) -> Outcome | None:
     if expect.exit_code is None:
         return None
-    return _compare({"exit code": expect.exit_code}, {"exit code": view.exit_code})
+    return Outcome(
+        HELD if expect.exit_code == view.exit_code else VIOLATED,
+        f"exit code = {code_and_name(expect.exit_code)}",
+        "exit code = None: it runs"
+        if view.exit_code is None
+        else f"exit code = {code_and_name(view.exit_code)}",
+    )
 
 
 CHECKS: tuple[Callable[[Expect, View], Outcome | None], ...] = (

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.files import write_text
 from harness.scenario.loader import LoadedScenario
 from harness.tape import Tape
 from harness.targets.registry import takes_mutant
@@ -23,10 +25,11 @@ from harness.version import tool_version
 if TYPE_CHECKING:
     from harness.runner import RunOptions
 
-FORMAT = 2
+FORMAT = 3
 """Version of the file format."""
-FORMATS = (1, FORMAT)
-"""Versions that are read; 1 knows nothing of how a frontend is started."""
+FORMATS = (1, 2, FORMAT)
+"""Versions that are read; 1 knows nothing of how a frontend is started, 1 and 2 nothing of
+departures from FIFO order."""
 FILE_BYTES_MAX = 16 << 20
 OUT_DEFAULT = "wavecheck-out"
 EVENTS_MAX = 5_000
@@ -49,7 +52,11 @@ class FailureFile:
             a real target.
         digest: of the failing schedule; ``""`` on a real target.
         events: the run, one line each, for people.
-        frontend_args, frontend_env, attach, adapter: as in ``RunOptions``; format 2.
+        frontend_args, frontend_env, attach, adapter: as in ``RunOptions``; since format 2.
+        departures: where the tape leaves FIFO order, one line each; ``None``: nobody looked, or
+            there is no tape; since format 3.
+        stalls: numbers of the choices at which something is left out, if that is all that the
+            tape does, counted where strategies are asked; since format 3.
     """
 
     scenario_id: str
@@ -67,6 +74,8 @@ class FailureFile:
     frontend_env: Sequence[Sequence[str]] = field(default_factory=list)
     attach: str | None = None
     adapter: str | None = None
+    departures: Sequence[str] | None = None
+    stalls: Sequence[int] | None = None
 
     @classmethod
     def of(
@@ -80,6 +89,8 @@ class FailureFile:
         attempt_digest: str,
         tape: Tape | None,
         events: Sequence[str],
+        departures: Sequence[str] | None = None,
+        stalls: Sequence[int] | None = None,
     ) -> FailureFile:
         """Describe the failure of one attempt."""
         return cls(
@@ -98,6 +109,8 @@ class FailureFile:
             frontend_env=[list(pair) for pair in options.frontend_env],
             attach=options.attach,
             adapter=options.adapter,
+            departures=None if departures is None else list(departures),
+            stalls=None if stalls is None else list(stalls),
         )
 
     @property
@@ -115,6 +128,22 @@ class FailureFile:
         )
 
     @property
+    def settings(self) -> list[str]:
+        """What it was seen on and how that was started, as far as it was not the default."""
+        given = {
+            "target": self.target,
+            "frontend": self.frontend,
+            "attached to": self.attach,
+            "adapter": self.adapter,
+            "profile": self.profile,
+            "mutant": self.mutant,
+        }
+        told = [f"{name} {value}" for name, value in given.items() if value is not None]
+        told += [f"frontend-arg {shlex.quote(word)}" for word in self.frontend_args]
+        told += [f"frontend-env {name}" for name, _ in self.request.environment]
+        return told
+
+    @property
     def name(self) -> str:
         """A file name without a folder: the same failure has the same name, another one has not."""
         stem = re.sub(r"[^A-Za-z0-9.]+", "-", f"{self.scenario_id}.{self.violated}").strip("-.")
@@ -126,15 +155,23 @@ class FailureFile:
         return f"{stem[-STEM_MAX:]}-{mark[:8]}.json"
 
 
+def failure_text(failure: FailureFile) -> str:
+    """What stands in a failure file."""
+    document = {"format": FORMAT, "tool": tool_version(), **asdict(failure)}
+    return json.dumps(document, indent=1) + "\n"
+
+
 def write_failure(failure: FailureFile, out: Path | None) -> Path:
     """Write a failure file into ``out`` (created if missing) and return its path."""
+    return place_failure(failure.name, failure_text(failure), out)
+
+
+def place_failure(name: str, text: str, out: Path | None) -> Path:
+    """Write the text of a failure file under its name into ``out``, and return its path."""
     folder = Path(OUT_DEFAULT) if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / failure.name
-    document = {"format": FORMAT, "tool": tool_version(), **asdict(failure)}
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    partial.replace(path)
+    path = folder / name
+    write_text(path, text)
     return path
 
 
@@ -154,6 +191,8 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "frontend_env": (list,),
     "attach": (str, type(None)),
     "adapter": (str, type(None)),
+    "departures": (list, type(None)),
+    "stalls": (list, type(None)),
 }
 """Fields of a file beside ``format`` and ``tool``: all must be there, and no others."""
 SINCE_2: Mapping[str, Any] = {
@@ -163,11 +202,15 @@ SINCE_2: Mapping[str, Any] = {
     "adapter": None,
 }
 """Fields that format 1 lacks, and what they are then."""
+SINCE_3: Mapping[str, Any] = {"departures": None, "stalls": None}
+"""Fields that formats 1 and 2 lack."""
 ITEMS: dict[str, tuple[type, str]] = {
     "witness": (int, "trace numbers"),
     "events": (str, "lines of text"),
     "frontend_args": (str, "arguments"),
     "frontend_env": (list, "pairs of a name and a value"),
+    "departures": (str, "lines of text"),
+    "stalls": (int, "numbers of choices"),
 }
 """What the lists hold."""
 
@@ -205,6 +248,8 @@ def read_failure(path: Path) -> FailureFile:
         raise FailureFileError(msg)
     if document["format"] == 1:
         document = {**SINCE_2, **document}
+    if document["format"] in (1, 2):
+        document = {**SINCE_3, **document}
     _check_fields(path, document)
     return FailureFile(**{name: document[name] for name in FIELDS})
 
@@ -218,7 +263,7 @@ def _check_fields(path: Path, document: dict[str, Any]) -> None:
             msg = f"{path}: field {name!r} has the wrong type {type(document[name]).__name__}"
             raise FailureFileError(msg)
     for name, (kind, what) in ITEMS.items():
-        if any(type(item) is not kind for item in document[name]):
+        if any(type(item) is not kind for item in document[name] or ()):
             msg = f"{path}: field {name!r} must be a list of {what}"
             raise FailureFileError(msg)
     if any(len(p) != 2 or not all(type(w) is str for w in p) for p in document["frontend_env"]):

@@ -36,6 +36,8 @@ from mock_engines.events import (
     WaveNoticeSent,
 )
 
+_LIFE = (EngineJoined, EngineResumed, EngineDied, EngineStalled)
+"""Events that tell whether an engine can answer."""
 ROUNDS = 2
 """A reply may cause a send (an output ends a request, its wave completes); two rounds see it."""
 
@@ -73,13 +75,13 @@ class Fence:
         self._balance = Balance(frontends) if told and not world.virtual else None
         self._live: dict[int, bool] = {}
         self._trip: asyncio.Future[None] | None = None
-        trace.subscribe(self._watch)
+        trace.subscribe(self._watch, *(() if self._balance is not None else _LIFE))
 
     def _watch(self, record: Record) -> None:
         event = record.event
-        if isinstance(event, EngineJoined | EngineResumed):
+        if isinstance(event, (EngineJoined, EngineResumed)):
             self._live[event.engine] = True
-        elif isinstance(event, EngineDied | EngineStalled):
+        elif isinstance(event, (EngineDied, EngineStalled)):
             self._live[event.engine] = False
             if self._trip is not None:
                 resolve(self._trip)

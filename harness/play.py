@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from client.components import Components
 from client.events import (
@@ -18,16 +18,18 @@ from client.protocol.ids import FENCE_METHOD
 from client.protocol.profiles import Profile
 from client.protocol.transport import Transport
 from harness.driver import Driver, Story
+from harness.expectations import VIOLATED
 from harness.invariants import discover
 from harness.invariants.base import Judge, RunContext, Verdict
 from harness.scenario.model import Scenario, Topology
 from harness.tape import Tape
-from harness.targets.base import Emit, Frontend
-from harness.trace.events import Event, GateWasOpened, Record
+from harness.targets.base import Emit, Frontend, TargetError
+from harness.trace.events import Event, GateWasOpened, Record, RunEnded, StepBegan
 from harness.trace.recorder import Recorder
 from harness.worlds import World
 from mock_engines.cluster import Cluster, JoinAddresses
 from mock_engines.gates import Gates
+from mock_engines.parts import EngineParts
 from mock_engines.process import ProcessFactory
 from mock_engines.specs import happens_to_processes
 
@@ -66,16 +68,26 @@ class PlaySpec:
     tap: EngineTap | None = None
     """Listens at the engines' sockets. All engines then stay in this process: one that is to
     vanish closes its sockets instead."""
+    engine_parts: EngineParts = field(default_factory=EngineParts)
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """Outcome of one run. ``event_digest`` covers the sequence of events, without times."""
+    """Outcome of one run.
+
+    Attributes:
+        event_digest: covers the sequence of events, without times.
+        broke: what failed in the target or in us after a violation had been seen, which stands.
+    """
 
     story: Story
     verdicts: list[Verdict]
     records: list[Record]
     event_digest: int
+    broke: str | None = None
+
+
+_OF_A_CALL = (UtilitySettled, UtilityReleased, UtilityReplyDropped)
 
 
 class FenceFilter:
@@ -90,19 +102,22 @@ class FenceFilter:
         if isinstance(event, UtilityRegistered) and event.method == FENCE_METHOD:
             self._calls.add(event.call_id)
             return
-        if (
-            isinstance(event, UtilitySettled | UtilityReleased | UtilityReplyDropped)
-            and event.call_id in self._calls
-        ):
+        if isinstance(event, _OF_A_CALL) and event.call_id in self._calls:
             return
         self._emit(event)
 
 
-def play(spec: PlaySpec, world: World) -> Played:
+def play(spec: PlaySpec, world: World, watch: Callable[[Record], None] | None = None) -> Played:
     """Play a scenario once in a fresh world and judge it.
 
+    Args:
+        spec: what is played.
+        world: where.
+        watch: told every event as it happens.
+
     Raises:
-        TargetError: the target or the harness failed; the run cannot be judged.
+        TargetError: the target or the harness failed before a violation was seen; the run cannot
+            be judged.
         KeyboardInterrupt: interrupted; everything of the run has been released.
     """
     scenario = spec.scenario
@@ -115,21 +130,88 @@ def play(spec: PlaySpec, world: World) -> Played:
     judged = spec.chapters
     invariants = [i for i in discover() if judged is None or i.id.partition(".")[0] in judged]
     judge = Judge(invariants, context)
-    story = Story()
-    trace: Recorder | None = None
 
-    async def main() -> Recorder:
-        nonlocal story, trace
+    async def main() -> tuple[Recorder, Story, _End]:
         trace = Recorder(judge)
-        driver = await build(spec, world, trace)
+        _tell_where_steps_are(trace, world)
+        if watch is not None:
+            trace.subscribe(watch)
         try:
-            story = await driver.play()
+            driver = await build(spec, world, trace)
+            end = await _to_the_end(driver, judge)
         finally:
-            await driver.close()
-        return trace
+            trace.close()
+        return trace, driver.story, end
 
-    trace = world.run(main)
-    return Played(story, judge.verdicts(), list(trace.records), trace.digest)
+    trace, story, end = world.run(main)
+    verdicts = judge.verdicts() if end.verdicts is None else end.verdicts
+    return Played(story, verdicts, trace.take_records(), trace.digest, end.broke)
+
+
+def _tell_where_steps_are(trace: Recorder, world: World) -> None:
+    """Let the world know when the start-up is over, and when the scenario is."""
+    begun = False
+
+    def look(record: Record) -> None:
+        nonlocal begun
+        if isinstance(record.event, RunEnded):
+            if begun:
+                world.steps_end()
+        elif not begun:
+            begun = True
+            world.steps_begin()
+
+    trace.subscribe(look, StepBegan, RunEnded)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How a run ended in which something was judged.
+
+    Attributes:
+        broke: what failed after a violation was seen.
+        verdicts: of a run that broke off, at that moment; ``None``: of the whole trace.
+    """
+
+    broke: str | None = None
+    verdicts: list[Verdict] | None = None
+
+
+async def _to_the_end(driver: Driver, judge: Judge) -> _End:
+    """Play and close.
+
+    Raises:
+        TargetError: the target or the harness failed before a violation was seen.
+    """
+    broke: str | None = None
+    verdicts: list[Verdict] | None = None
+    try:
+        await driver.play()
+    except BaseException as error:
+        if not isinstance(error, TargetError) or not _violated(driver.story, judge, cut=True):
+            await driver.close()
+            raise
+        # Before the end of all: that may go wrong through the failure alone.
+        broke, verdicts = str(error), judge.verdicts(cut=True)
+    seen = _violated(driver.story, judge, cut=broke is not None)
+    try:
+        await driver.close()
+    except TargetError as error:
+        if not seen:
+            raise
+        # The first failure tells more; a later one is mostly its consequence.
+        broke = broke or str(error)
+    return _End(broke, verdicts)
+
+
+def _violated(story: Story, judge: Judge, *, cut: bool) -> bool:
+    """Whether a violation was seen so far.
+
+    ``cut``: the run broke off. A step that did not come to its end may be what that did, and is
+    no evidence then.
+    """
+    results = story.results[:-1] if cut and story.stuck else story.results
+    return judge.violated or any(result.outcome.status == VIOLATED for result in results)
 
 
 def child_ranks(scenario: Scenario) -> frozenset[int]:
@@ -184,6 +266,7 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
             specs=scenario.engines,
             addresses=addresses,
             waves=scenario.topology.waves,
+            parts=spec.engine_parts,
             gates=gates,
             observer=emit,
             real_peer=spec.black_box,

@@ -5,22 +5,31 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from client.protocol.profiles import profile_for
+from client.protocol.profiles import Profile, profile_for
+from harness.attempt import Attempt, expectation_name
 from harness.failure import FailureFile, FailureFileError, read_failure
 from harness.invariants import discover
-from harness.play import play, schedule_digest
-from harness.runner import (
-    Attempt,
-    cached_target,
-    expectation_name,
-    make_spec,
-    planned_trials,
-)
+from harness.play import PlaySpec, play, schedule_digest
+from harness.runner import cached_target, make_spec, planned_trials
 from harness.scenario.loader import LoadedScenario, parse
-from harness.tape import Replayer, Tape, TapeDivergence, TapeFormatError
+from harness.shrink.promise import Promise
+from harness.sim.choosing import Chooser
+from harness.tape import Replayer, Tape, TapeDivergence
 from harness.targets.target import Target, part_for
-from harness.verdict import VIOLATED
+from harness.trace.events import Record
+
+
+class Watch(Protocol):
+    """Looks on while a tape is played."""
+
+    def chooser(self, inner: Replayer) -> Chooser:
+        """What stands between the loop and the tape."""
+
+    def event(self, record: Record) -> None:
+        """Take note of an event; called as it happens."""
+
 
 TRIALS_REAL = 5
 """A real target has no tape; the failure is looked for this often, a race as often as it says."""
@@ -46,13 +55,34 @@ class ReplayOutcome:
     digest_matches: bool | None = None
 
 
-def replay(path: Path) -> ReplayOutcome:
-    """Replay a failure file.
+@dataclass(frozen=True, slots=True)
+class OpenFailure:
+    """A failure file, and all that it takes to play it.
+
+    Attributes:
+        tape: of the failing run; ``None`` on a target whose order nobody chooses.
+    """
+
+    path: Path
+    failure: FailureFile
+    loaded: LoadedScenario
+    target: Target
+    profile: Profile
+    spec: PlaySpec
+    tape: Tape | None
+
+    def place(self) -> str:
+        """Scenario and settings, for messages."""
+        return f"{self.failure.scenario_id} ({', '.join(self.failure.settings)})"
+
+
+def open_failure(path: Path) -> OpenFailure:
+    """Read a failure file and open its target.
 
     Raises:
         FailureFileError: the file cannot be replayed.
         ScenarioFileError: the scenario in it is not valid for this version.
-        TargetError: the target failed.
+        TargetError: the target cannot be had.
     """
     failure = read_failure(path)
     loaded = parse(failure.scenario_text, path, name=failure.scenario_id)
@@ -61,19 +91,43 @@ def replay(path: Path) -> ReplayOutcome:
         profile = profile_for(failure.profile)
         target = part_for(cached_target(failure.request), loaded.scenario)
         spec = make_spec(loaded.scenario, target, profile, failure.mutant)
+        tape = Tape.from_json(failure.tape) if target.deterministic else None
     except (ValueError, KeyError) as error:
         msg = f"{path}: {error}"
         raise FailureFileError(msg) from error
-    if not target.deterministic:
-        return _replay_real(failure, target, loaded)
-    try:
-        tape = Tape.from_json(failure.tape)
-    except TapeFormatError as error:
-        msg = f"{path}: {error}"
-        raise FailureFileError(msg) from error
+    return OpenFailure(path, failure, loaded, target, profile, spec, tape)
+
+
+def replay(path: Path) -> ReplayOutcome:
+    """Replay a failure file.
+
+    Raises:
+        FailureFileError: the file cannot be replayed.
+        ScenarioFileError: the scenario in it is not valid for this version.
+        TargetError: the target failed.
+    """
+    return replayed(open_failure(path))
+
+
+def replayed(opened: OpenFailure, watch: Watch | None = None) -> ReplayOutcome:
+    """Replay a failure that has been opened.
+
+    Args:
+        opened: the failure.
+        watch: sees the run as it goes; only where there is a tape.
+
+    Raises:
+        TargetError: the target failed.
+    """
+    failure, tape, target = opened.failure, opened.tape, opened.target
+    if tape is None:
+        return _replay_real(opened)
     chooser = Replayer(tape)
+    seen = chooser if watch is None else watch.chooser(chooser)
+    labels = tape.labels is not None or watch is not None
     try:
-        played = play(spec, target.world(chooser, record_labels=tape.labels is not None))
+        world = target.world(seen, record_labels=labels)
+        played = play(opened.spec, world, None if watch is None else watch.event)
         chooser.finish()
     except TapeDivergence as error:
         return ReplayOutcome(ReplayKind.DIVERGED, str(error), failure)
@@ -97,12 +151,11 @@ def _check_promise(failure: FailureFile, loaded: LoadedScenario, path: Path) -> 
         raise FailureFileError(msg)
 
 
-def _replay_real(failure: FailureFile, target: Target, loaded: LoadedScenario) -> ReplayOutcome:
-    spec = make_spec(loaded.scenario, target, profile_for(failure.profile), failure.mutant)
+def _replay_real(opened: OpenFailure) -> ReplayOutcome:
     outcome: ReplayOutcome | None = None
-    for _ in range(max(TRIALS_REAL, planned_trials(loaded.scenario))):
-        attempt = Attempt(play(spec, target.world(None)), None, "")
-        outcome = _outcome(failure, attempt, same=None)
+    for _ in range(max(TRIALS_REAL, planned_trials(opened.loaded.scenario))):
+        attempt = Attempt(play(opened.spec, opened.target.world(None)), None, "")
+        outcome = _outcome(opened.failure, attempt, same=None)
         if outcome.kind is ReplayKind.REPRODUCED:
             break
     assert outcome is not None
@@ -110,23 +163,11 @@ def _replay_real(failure: FailureFile, target: Target, loaded: LoadedScenario) -
 
 
 def _outcome(failure: FailureFile, attempt: Attempt, *, same: bool | None) -> ReplayOutcome:
-    verdict = next(
-        (v for v in attempt.verdicts if v.invariant == failure.violated and v.verdict == VIOLATED),
-        None,
-    )
-    step = next(
-        (
-            r.outcome
-            for r in attempt.played.story.results
-            if expectation_name(r.step) == failure.violated and r.outcome.status == VIOLATED
-        ),
-        None,
-    )
-    if verdict is None and step is None:
+    broken = Promise(failure.violated).broken_in(attempt)
+    if broken is None:
         text = f"{failure.violated} is no longer violated"
         return ReplayOutcome(ReplayKind.GONE, text, failure, attempt, (), same)
-    shown = verdict if verdict is not None else step
-    witness = attempt.event_lines(shown.witness if shown is not None else ())
+    witness = attempt.event_lines(broken.witness)
     text = f"{failure.violated} is violated again"
     if same is False:
         text += "; the events differ from the recorded run (the code or the version changed)"

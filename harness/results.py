@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+RUNS_ON = "the frontend runs until it is told to end"
+"""What every scenario expects of a frontend's process without saying so."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExpectationResult:
-    """One ``expect`` step, or a step that did not come to its end.
+    """One ``expect`` step, a step that did not come to its end, or an end of the frontend in it.
 
     Attributes:
         step: index of the step in the file, from 0.
@@ -18,6 +21,19 @@ class ExpectationResult:
     status: str
     expected: str
     seen: str
+
+    @property
+    def frontend_ended(self) -> bool:
+        """Whether the frontend's process ended although nobody asked; the rest follows from it."""
+        return self.expected == RUNS_ON
+
+    @property
+    def title(self) -> str:
+        """One line that stands alone, of a violated one."""
+        if not self.frontend_ended:
+            return f"step {self.step} of the scenario did not see what it expects"
+        how = self.seen.partition("\n")[0].rpartition(";")[0]
+        return f"the frontend {how.removeprefix('it ')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +70,8 @@ class ScenarioResult:
             ``unstable`` if repeats of it differ.
         known: what the scenario's ``known`` entries predict for this release of a real
             frontend: invariant ids, or ``expectation``; empty for the reference client.
-        error: what failed in us or in the target, or ``None``.
+        error: what failed in us or in the target, or ``None``; of a violated scenario, what
+            failed once the violation had been seen.
         schedules, trials: how many were played.
         digest: covers choices, verdicts and events of every schedule; ``None`` on real targets.
         duration_s: wall-clock seconds.
@@ -62,8 +79,16 @@ class ScenarioResult:
         witness_lines: the witness events of the first violation as text, not part of the JSON.
         reason: why nothing was judged although nothing failed, or ``None``.
         failure_file_error: why there is no failure file although one is due, or ``None``.
+        failure_unwritten: name and text of a failure file on its way to the machine that wants
+            it (``RunOptions.failures_travel``), not part of the JSON.
         should_lines: for each violated ``should`` its witness as text, not part of the JSON.
+        start_failure: how the frontend failed before it was ready, alike for starts that fail
+            alike, or ``None``; not part of the JSON.
         repeats: what each repeat came to, in order; empty where it was played once.
+        explored: how far a search got, for people; ``""`` if it has nothing to tell.
+        exhausted: whether every schedule that the search stands for was played.
+        departures: where the schedule of the failure file leaves FIFO order, one line each;
+            ``None``: it was not looked at, or there is no schedule.
     """
 
     scenario: str
@@ -88,3 +113,8 @@ class ScenarioResult:
     failure_file_error: str | None = None
     should_lines: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
     repeats: tuple[str, ...] = ()
+    start_failure: str | None = None
+    explored: str = ""
+    exhausted: bool = False
+    departures: tuple[str, ...] | None = None
+    failure_unwritten: tuple[str, str] | None = None

@@ -4,42 +4,48 @@ from __future__ import annotations
 
 import functools
 import gc
-import hashlib
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 
 from client.components import Components
 from client.protocol.profiles import RELEASES, Profile, profile_for
-from harness.failure import FailureFile, write_failure
+from harness.attempt import Again, Attempt, expectation_name
+from harness.failure import FailureFile, failure_text, write_failure
 from harness.mutants import find_mutant
-from harness.play import Played, PlaySpec, play, schedule_digest
-from harness.results import ExpectationResult, ScenarioResult, VerdictResult
+from harness.play import PlaySpec, play, schedule_digest
+from harness.results import ScenarioResult
 from harness.scenario.loader import LoadedScenario
 from harness.scenario.model import Scenario
 from harness.scenario.needs import needs
-from harness.strategies import make_strategy
+from harness.shrink.promise import Promise
+from harness.shrink.retelling import retold
+from harness.shrink.schedule import Schedule, reduce_schedule
+from harness.shrink.stage import Stage, stalls_of
+from harness.start_failures import start_failure
+from harness.strategies import Limits, Search, Seen, Strategy, make_search
+from harness.strategies.base import Redundant
+from harness.strategies.window import Window
+from harness.tally import Part, Tally
 from harness.tape import Recorder as TapeRecorder
-from harness.tape import Replayer, Tape
-from harness.targets.base import TargetError
+from harness.tape import Tape
+from harness.targets.base import StartFailed, TargetError
 from harness.targets.registry import open_target, takes_mutant
 from harness.targets.request import TargetRequest, is_reference
 from harness.targets.target import Target, part_for, program_of
-from harness.trace.render import render
+from harness.trace.history import history_of
 from harness.verdict import (
     ERROR,
     NOT_JUDGED,
     VIOLATED,
-    merge_all,
-    merge_expectations,
     most_telling,
     predicted,
-    status_of,
 )
+from mock_engines.parts import EngineParts
 
 MISS_ACCEPTED = 0.001
 """A race scenario runs until a miss is less likely than this."""
@@ -66,6 +72,19 @@ class RunOptions:
     adapter: str | None = None
     race_budget_s: float | None = None
     """Seconds after which a race in which nothing is predicted gets no further trial."""
+    limits: Limits = field(default_factory=Limits)
+    """How far a search goes; its number of schedules is ``schedules``."""
+    budget_s: float | None = None
+    """Seconds after which a simulated campaign plays no further schedule."""
+    shrink: bool = False
+    """Whether a failing schedule is reduced to few departures from FIFO before it is told."""
+    failures_travel: bool = False
+    """Whether a failure file is part of the result instead of a file: who plays is elsewhere."""
+
+    def search(self) -> Search:
+        """What decides the schedules of a campaign, from its beginning."""
+        limits = replace(self.limits, schedules=self.schedules)
+        return make_search(self.strategy, self.seed, limits)
 
     @property
     def request(self) -> TargetRequest:
@@ -82,57 +101,6 @@ class RunOptions:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One schedule or trial."""
-
-    played: Played
-    tape: Tape | None
-    digest: str
-
-    @property
-    def expectations(self) -> list[ExpectationResult]:
-        """Results of the scenario's own steps."""
-        return [
-            ExpectationResult(r.step, r.outcome.status, r.outcome.expected, r.outcome.seen)
-            for r in self.played.story.results
-        ]
-
-    @property
-    def verdicts(self) -> list[VerdictResult]:
-        """Verdicts in the form of a report."""
-        return [
-            VerdictResult(
-                v.invariant, v.level, v.verdict, v.reason, v.exercised, v.message, v.expected,
-                v.seen, v.witness,
-            )
-            for v in self.played.verdicts
-        ]  # fmt: skip
-
-    @property
-    def violated(self) -> bool:
-        """Whether it shows a violation of a ``must`` or an expectation."""
-        return any(e.status == VIOLATED for e in self.expectations) or any(
-            v.verdict == VIOLATED and v.level == "must" for v in self.played.verdicts
-        )
-
-    def event_lines(self, numbers: tuple[int, ...]) -> tuple[str, ...]:
-        """Witness events as text, in order."""
-        records = self.played.records
-        # A real clock starts long before the run does; a simulated one with it.
-        start_us = records[0].time_us if records and self.tape is None else 0
-        return tuple(
-            render(records[n], start_us=start_us) for n in sorted(set(numbers)) if n < len(records)
-        )
-
-
-class Again(Replayer):
-    """Decides as a tape did; lets a recorder add the labels."""
-
-    def begin(self) -> None:
-        """The tape is at its start already."""
-
-
 @functools.lru_cache(maxsize=32)
 def cached_target(request: TargetRequest) -> Target:
     """Open a target once in each process."""
@@ -140,11 +108,6 @@ def cached_target(request: TargetRequest) -> Target:
     gc.collect()
     gc.freeze()  # what is imported now lives on; a collection after a run then costs little
     return target
-
-
-def expectation_name(step: int) -> str:
-    """What a failed expectation is called in a failure file."""
-    return f"expectation at step {step}"
 
 
 def choose_profile(target: Target, scenario: Scenario, asked: str | None) -> Profile | None:
@@ -182,6 +145,20 @@ def run_scenario(loaded: LoadedScenario, options: RunOptions) -> ScenarioResult:
 
 
 def _run(loaded: LoadedScenario, options: RunOptions) -> ScenarioResult:
+    base, campaign = prepare(loaded, options)
+    if campaign is None:
+        return base
+    try:
+        return campaign.run(base)
+    except TargetError as error:
+        return broken(base, error)
+
+
+def prepare(loaded: LoadedScenario, options: RunOptions) -> tuple[ScenarioResult, Campaign | None]:
+    """What is known of a scenario without playing it, and what plays it.
+
+    Without a campaign the result says why nothing is to be played.
+    """
     scenario = loaded.scenario
     base = ScenarioResult(
         scenario=loaded.id,
@@ -199,23 +176,25 @@ def _run(loaded: LoadedScenario, options: RunOptions) -> ScenarioResult:
         if profile is None:
             fixed = target.profile(options.profile)
             release = fixed.release if fixed is not None else options.profile
-            return replace(
-                base,
-                profile=str(release or ""),
-                error=None,
-                reason=f"does not apply to {release} (applies to {scenario.profiles})",
-            )
+            why = f"does not apply to {release} (applies to {scenario.profiles})"
+            return replace(base, profile=str(release or ""), error=None, reason=why), None
         base = replace(base, profile=profile.release)
-        missing = sorted(needs(scenario) - target.capabilities(profile))
-        if missing:
-            return replace(base, reason=f"target lacks {', '.join(missing)}")
-        if (why := target.unsupported(scenario, profile)) is not None:
-            return replace(base, reason=why)
+        if missing := sorted(needs(scenario) - target.capabilities(profile)):
+            return replace(base, reason=f"target lacks {', '.join(missing)}"), None
+        if (unsupported := target.unsupported(scenario, profile)) is not None:
+            return replace(base, reason=unsupported), None
         if program_of(target) and options.mutant and not is_reference(options.frontend):
-            return replace(base, reason="a mutant is a variant of the reference client")
-        return Campaign(loaded, options, target, profile).run(base)
+            why = "a mutant is a variant of the reference client"
+            return replace(base, reason=why), None
+        return base, Campaign(loaded, options, target, profile)
     except TargetError as error:
-        return replace(base, status=ERROR, error=str(error))
+        return broken(base, error), None
+
+
+def broken(base: ScenarioResult, error: TargetError) -> ScenarioResult:
+    """The result where the target or the harness failed before anything could be judged."""
+    start = start_failure(error) if isinstance(error, StartFailed) else None
+    return replace(base, status=ERROR, error=str(error), start_failure=start)
 
 
 class Campaign:
@@ -229,6 +208,7 @@ class Campaign:
         self._target = target
         self._profile = profile
         self._spec = make_spec(loaded.scenario, target, profile, options.mutant)
+        self._search: Search | None = None
 
     def _count(self) -> int:
         """How many schedules, or trials on a target whose order cannot be chosen."""
@@ -260,60 +240,79 @@ class Campaign:
         return time.monotonic() + budget  # noqa: TID251 - real time is what is spent
 
     def attempts(self) -> Iterator[Attempt]:
-        """Play one schedule after the other."""
+        """Play one schedule after the other, or trials where the order cannot be chosen."""
+        return self._schedules() if self._target.deterministic else self._trials()
+
+    def _trials(self) -> Iterator[Attempt]:
         deadline = self._deadline()
         for index in range(self._count()):
             if index and deadline is not None and time.monotonic() >= deadline:  # noqa: TID251
                 return
-            yield self._attempt(index)
-
-    def _attempt(self, index: int) -> Attempt:
-        if not self._target.deterministic:
             played = play(self._spec, self._target.world(None))
-            return Attempt(played, None, "")
-        strategy = make_strategy(self._options.strategy, self._options.seed, index)
-        chooser = TapeRecorder(strategy)
+            yield Attempt(played, None, "")
+
+    def _schedules(self) -> Iterator[Attempt]:
+        """Play what the search asks for, until it has nothing left or has had its share."""
+        options, budget = self._options, self._options.budget_s
+        self._search = search = options.search()
+        # Real time decides how much is played, never what: that is the search's alone.
+        deadline = None if budget is None else time.monotonic() + budget  # noqa: TID251
+        played = 0
+        while played < options.schedules and (strategy := search.next()) is not None:
+            if played and deadline is not None and time.monotonic() >= deadline:  # noqa: TID251
+                return
+            try:
+                attempt, seen = self.play_as(strategy, history=search.wants_history)
+            except Redundant:
+                continue
+            played += 1
+            search.saw(seen)
+            yield attempt
+
+    def play_as(self, strategy: Strategy, *, history: bool = False) -> tuple[Attempt, Seen]:
+        """Play one schedule, and tell what a search wants to know of it.
+
+        Raises:
+            Redundant: the strategy left it.
+            TargetError: it cannot be judged.
+        """
+        window = Window(strategy, self._loaded.scenario.explore)
+        chooser = TapeRecorder(window)
         played = play(self._spec, self._target.world(chooser))
+        seen = Seen(window.asked, history_of(played.records) if history else 0)
         tape = chooser.tape
-        return Attempt(played, tape, schedule_digest(tape, played))
+        return Attempt(played, tape, schedule_digest(tape, played), stalls_of(strategy)), seen
 
     def run(self, base: ScenarioResult) -> ScenarioResult:
         """Play until the first violation or the last schedule, and merge."""
-        expectations: list[list[ExpectationResult]] = []
-        verdicts: list[list[VerdictResult]] = []
-        digest = hashlib.sha256()
-        failed: Attempt | None = None
-        wishes: dict[str, tuple[str, ...]] = {}
+        tally, failed = Tally(), None
         for attempt in self.attempts():
-            expectations.append(attempt.expectations)
-            verdicts.append(attempt.verdicts)
-            for verdict in attempt.verdicts:
-                if verdict.verdict == VIOLATED and verdict.level != "must":
-                    wishes.setdefault(verdict.invariant, attempt.event_lines(verdict.witness))
-            digest.update(attempt.digest.encode())
+            tally.add(Part.of(attempt))
             if attempt.violated:
                 failed = attempt
                 break
-        played = len(verdicts)
-        scenario = self._loaded.scenario
-        merged_expectations = merge_expectations(expectations)
-        merged_verdicts = merge_all(verdicts)
-        status = status_of(
-            None, merged_expectations, merged_verdicts, own_invariants=scenario.invariants
-        )
-        result = replace(
+        result = self.summed(base, tally, self._search, held=failed is None)
+        return result if failed is None else self.concluded(result, failed)
+
+    def summed(
+        self, base: ScenarioResult, tally: Tally, search: Search | None, *, held: bool
+    ) -> ScenarioResult:
+        """What all attempts came to. ``held``: whether none of them shows a violation."""
+        result = tally.result(
             base,
-            status=status,
-            reason="nothing that it expects was exercised" if status == NOT_JUDGED else None,
-            known=self._predicted(),
-            expectations=merged_expectations,
-            verdicts=merged_verdicts,
-            schedules=played if self._target.deterministic else 0,
-            trials=0 if self._target.deterministic else played,
-            digest=digest.hexdigest() if self._target.deterministic else None,
-            should_lines=tuple(wishes.items()),
+            own_invariants=self._loaded.scenario.invariants,
+            deterministic=self._target.deterministic,
         )
-        return result if failed is None else self._with_failure(result, failed)
+        return replace(
+            result,
+            known=self._predicted(),
+            explored="" if search is None else search.told(held=held),
+            exhausted=search is not None and search.finished,
+        )
+
+    def concluded(self, result: ScenarioResult, failed: Attempt) -> ScenarioResult:
+        """The result of a campaign that ended at this violation."""
+        return self.with_failure(replace(result, error=failed.played.broke), failed)
 
     def _labelled(self, tape: Tape) -> Tape:
         """The same run once more, recording what each option is called."""
@@ -321,19 +320,43 @@ class Campaign:
         play(self._spec, self._target.world(recorder, record_labels=True))
         return recorder.tape
 
-    def _with_failure(self, result: ScenarioResult, failed: Attempt) -> ScenarioResult:
-        """Write the failure file of the most telling violation; keep all witnesses as text."""
+    def with_failure(self, result: ScenarioResult, failed: Attempt) -> ScenarioResult:
+        """Write the failure file of the most telling violation; keep all witnesses as text.
+
+        With ``RunOptions.shrink`` both are of the same violation in the schedule with the fewest
+        departures from FIFO order.
+        """
+        if not self._options.shrink or failed.tape is None:
+            return self._told(result, failed)
+        promise = Promise(self._most_telling(failed)[0])
+        try:
+            order = reduce_schedule(Stage(self._spec, self._target), promise, failed)
+        except KeyboardInterrupt:
+            # What was found is worth more than a shorter way to it.
+            self._told(result, failed)
+            raise
+        return self._told(retold(result, order), order.attempt, order)
+
+    def _most_telling(self, failed: Attempt) -> tuple[str, tuple[int, ...]]:
+        """What a failure file is about: its name, and the events that show it."""
         preferred = list(self._loaded.scenario.invariants)
         if self._options.mutant is not None:
             preferred.insert(0, find_mutant(self._options.mutant).killed_by)
         broken = most_telling(failed.verdicts, preferred)
-        steps = [r for r in failed.played.story.results if r.outcome.status == VIOLATED]
         if broken and broken[0].level == "must":
-            name, witness = broken[0].invariant, broken[0].witness
-        else:
-            name, witness = expectation_name(steps[0].step), steps[0].outcome.witness
-        shown = [n for verdict in broken for n in verdict.witness]
-        shown += [n for step in steps for n in step.outcome.witness]
+            return broken[0].invariant, broken[0].witness
+        step = next(r for r in failed.played.story.results if r.outcome.status == VIOLATED)
+        return expectation_name(step.step), step.outcome.witness
+
+    def _told(
+        self, result: ScenarioResult, failed: Attempt, order: Schedule | None = None
+    ) -> ScenarioResult:
+        name, witness = self._most_telling(failed)
+        if order is not None:
+            name, witness = order.promise.name, order.witness
+        broken = [v.witness for v in failed.verdicts if v.verdict == VIOLATED]
+        steps = [r.outcome for r in failed.played.story.results if r.outcome.status == VIOLATED]
+        shown = [n for numbers in [*broken, *(step.witness for step in steps)] for n in numbers]
         result = replace(result, witness_lines=failed.event_lines(tuple(shown)))
         failure = FailureFile.of(
             loaded=self._loaded,
@@ -344,7 +367,11 @@ class Campaign:
             attempt_digest=failed.digest,
             tape=None if failed.tape is None else self._labelled(failed.tape),
             events=failed.event_lines(tuple(range(len(failed.played.records)))),
+            departures=None if order is None else order.lines,
+            stalls=None if order is None else order.stalls,
         )
+        if self._options.failures_travel:
+            return replace(result, failure_unwritten=(failure.name, failure_text(failure)))
         try:
             path = write_failure(failure, self._options.out)
         except OSError as error:
@@ -355,9 +382,11 @@ class Campaign:
 
 def make_spec(scenario: Scenario, target: Target, profile: Profile, mutant: str | None) -> PlaySpec:
     """Fix everything of a run but its choices."""
-    components = Components()
+    components, parts = Components(), EngineParts()
     if mutant is not None:
         components = find_mutant(mutant).components(components)
+        if not target.black_box:
+            parts = find_mutant(mutant).engine_parts(parts)
     return PlaySpec(
         scenario=scenario,
         profile=profile,
@@ -367,4 +396,5 @@ def make_spec(scenario: Scenario, target: Target, profile: Profile, mutant: str 
         make_frontend=target.frontend(),
         black_box=target.black_box,
         chapters=getattr(target, "chapters", None),
+        engine_parts=parts,
     )

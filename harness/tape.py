@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Protocol
 
-from harness.sim.choosing import Chooser, Labels
+from harness.sim.choosing import Chooser, Labels, Ready
 
 FORMAT = 1
 """Version of the JSON form; another one is refused."""
@@ -104,7 +104,7 @@ class Tape:
 
     def without_labels(self) -> Tape:
         """Return the choices alone."""
-        return Tape(self.choices)
+        return self if self.labels is None else Tape(self.choices)
 
     def to_json(self) -> dict[str, Any]:
         """Return a compact form for ``json.dumps``.
@@ -200,11 +200,24 @@ class Deciding(Protocol):
         """Return an index below ``n``."""
 
 
+def _looks_away(ready: Ready) -> None:
+    """Do without the list of ready entries."""
+
+
+def _goes_on() -> None:
+    """Decide everywhere alike."""
+
+
 class Recorder:
     """A chooser that writes down what a strategy chooses."""
 
     def __init__(self, strategy: Deciding) -> None:
         strategy.begin()
+        self.attach: Callable[[Ready], None] = getattr(strategy, "attach", _looks_away)
+        self.steps_begin: Callable[[], None] = getattr(strategy, "steps_begin", _goes_on)
+        """Called when the start-up is over."""
+        self.steps_end: Callable[[], None] = getattr(strategy, "steps_end", _goes_on)
+        """Called when the scenario has come to its end."""
         self._decide = strategy.choose
         self._choices: list[tuple[int, int]] = []
         self._labels: list[tuple[str, ...]] = []
@@ -236,6 +249,9 @@ class Replayer:
         self._tape = tape
         self._strict = strict
         self.position = 0
+
+    def attach(self, ready: Ready) -> None:
+        """A tape names indices; what they stand for is the run's own affair."""
 
     def choose(self, n: int, labels: Labels | None = None) -> int:
         """Return the next choice of the tape.

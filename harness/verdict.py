@@ -42,6 +42,8 @@ def merge_verdicts(first: VerdictResult, second: VerdictResult) -> VerdictResult
     Of two equal verdicts the first keeps its message and witness.
     """
     worst = second if _RANK[second.verdict] > _RANK[first.verdict] else first
+    if worst is first and not second.exercised:
+        return first  # most invariants concern nothing in most scenarios
     return replace(worst, exercised=first.exercised + second.exercised)
 
 
@@ -169,7 +171,8 @@ def assess(result: ScenarioResult) -> Assessment:
     if any(e.status == VIOLATED for e in result.expectations):
         must.append(EXPECTATION)
     seen = {*must, *should}
-    judged = result.status in {HELD, VIOLATED, UNSTABLE}
+    # Of a run that broke off nothing is known to be missing.
+    judged = result.status in {HELD, VIOLATED, UNSTABLE} and result.error is None
     return Assessment(
         known=tuple(name for name in [*must, *should] if name in result.known),
         unknown=tuple(name for name in must if name not in result.known),

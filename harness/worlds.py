@@ -12,9 +12,11 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from client.protocol.transport import Transport
 from client.transports.sockets import ZmqTransport
+from harness.interruption import heard
 from harness.sim.choosing import Chooser
 from harness.sim.links import SimTransport
 from harness.sim.loop import SimLoop
+from harness.tape import Recorder
 
 T = TypeVar("T")
 
@@ -22,6 +24,11 @@ SETTLE_TURNS = 20
 """Loop turns that a real-time fence gives to callbacks that are ready already."""
 STUCK_S = 1.0
 """Real seconds after which an interruption breaks into a simulated step that does not end."""
+PATIENCE_S = 8.0
+"""Seconds that an interrupted run on real sockets gets for its waits, more than a frontend that
+has to be killed takes; then they are ended. So nobody outside keeps us by answering nothing."""
+HASTE_S = 0.5
+"""After that, or after a second interruption: seconds that each further wait gets."""
 
 
 class World(Protocol):
@@ -44,6 +51,12 @@ class World(Protocol):
     def waiting(self) -> tuple[str, ...]:
         """Who waits for what, for the report of a step that never ended."""
 
+    def steps_begin(self) -> None:
+        """Take note that the first step of the scenario begins."""
+
+    def steps_end(self) -> None:
+        """Take note that the scenario has come to its end."""
+
 
 class SimWorld:
     """SimPy clock, in-memory links, every choice drawn from ``chooser``."""
@@ -52,6 +65,7 @@ class SimWorld:
     step_limit_s = 120.0
 
     def __init__(self, chooser: Chooser, *, record_labels: bool = False) -> None:
+        self._chooser = chooser
         # The missing methods are added by a decorator: each refuses to reach outside.
         self._loop = SimLoop(chooser, record_labels=record_labels)  # type: ignore[abstract]
         self._transport = SimTransport(self._loop)
@@ -67,7 +81,7 @@ class SimWorld:
         Raises:
             Deadlock: nothing can run and ``main`` is not done.
             StepLimitExceeded: the run does not come to an end.
-            KeyboardInterrupt: SIGINT or SIGTERM arrived; the run has been wound up.
+            KeyboardInterrupt: interrupted by a signal; the run has been wound up.
         """
         try:
             with _interruptions(self._loop.interrupt):
@@ -84,19 +98,26 @@ class SimWorld:
         """Live tasks and where each one waits."""
         return tuple(f"{name}: {where}" for name, where in self._loop.waiting())
 
+    def steps_begin(self) -> None:
+        """Tell the recorder of choices, if there is one."""
+        if isinstance(self._chooser, Recorder):
+            self._chooser.steps_begin()
+
+    def steps_end(self) -> None:
+        """Tell the recorder of choices, if there is one."""
+        if isinstance(self._chooser, Recorder):
+            self._chooser.steps_end()
+
 
 @contextlib.contextmanager
 def _interruptions(stop: Callable[[], None]) -> Iterator[None]:
-    """Let SIGINT and SIGTERM call ``stop`` inside; raise in the end if one of them came.
+    """Let the signals that end a command call ``stop`` inside; raise in the end if one came.
 
     A second signal, or ``STUCK_S`` without an end, raises where the run happens to be.
 
     Raises:
         KeyboardInterrupt: a signal arrived.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     timers: list[threading.Timer] = []
 
     def interrupt(signum: int, _frame: FrameType | None) -> None:
@@ -107,18 +128,68 @@ def _interruptions(stop: Callable[[], None]) -> Iterator[None]:
         timers[0].start()
         stop()
 
-    before = {
-        signum: signal.signal(signum, interrupt) for signum in (signal.SIGINT, signal.SIGTERM)
-    }
     try:
-        yield
+        with heard(interrupt):
+            yield
     finally:
         for timer in timers:
             timer.cancel()
-        for signum, handler in before.items():
-            signal.signal(signum, handler)
     if timers:
         raise KeyboardInterrupt
+
+
+class _Interruptible:
+    """One run on a stock loop, which signals can end."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._interrupted = False
+        self._again: asyncio.TimerHandle | None = None
+        self._main: asyncio.Task[Any] | None = None
+
+    def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run ``main()`` to its end.
+
+        Raises:
+            KeyboardInterrupt: a signal arrived, whatever cleaning up raised.
+        """
+        # The handler only wakes the loop: it may come in the middle of anything.
+        with heard(lambda *_: self._loop.call_soon_threadsafe(self._interrupt)):
+            # Not before: an interruption in between would lose the coroutine.
+            task = self._main = self._loop.create_task(main(), name="run")
+            try:
+                result: T = self._loop.run_until_complete(task)
+            except BaseException as error:
+                # Whatever cleaning up raised: who interrupted wants the command to end.
+                if self._interrupted:
+                    raise KeyboardInterrupt from error
+                raise
+            finally:
+                self._end_leftover()
+        if self._interrupted:
+            raise KeyboardInterrupt
+        return result
+
+    def _interrupt(self) -> None:
+        first, self._interrupted = not self._interrupted, True
+        if self._again is not None:
+            self._again.cancel()
+        # Whoever waits for those that it cancelled holds a further cancellation back until they
+        # end; so that goes to all that were told to end and have not, not to the run alone.
+        for task in asyncio.all_tasks(self._loop):
+            if task is self._main or (not first and task.cancelling()):
+                task.cancel()
+        self._again = self._loop.call_later(PATIENCE_S if first else HASTE_S, self._interrupt)
+
+    def _end_leftover(self) -> None:
+        leftover = [task for task in asyncio.all_tasks(self._loop) if not task.done()]
+        for task in leftover:
+            task.cancel()
+        for task in leftover:
+            with contextlib.suppress(asyncio.CancelledError):
+                self._loop.run_until_complete(_ended(task))
+        if self._again is not None:
+            self._again.cancel()
 
 
 class ZmqWorld:
@@ -139,59 +210,21 @@ class ZmqWorld:
         return self._transport
 
     def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run on a new stock event loop; SIGINT and SIGTERM cancel ``main`` and let it clean up.
+        """Run on a new stock event loop; an interruption cancels ``main`` and lets it clean up.
+
+        A second one, or ``PATIENCE_S`` without an end, ends every wait of the cleaning up.
 
         Raises:
             KeyboardInterrupt: a signal arrived; everything of this run has been released.
         """
         loop = asyncio.SelectorEventLoop()
         try:
-            return self._run_on(loop, main)
+            return _Interruptible(loop).run(main)
         finally:
             if self._transport is not None:
                 self._transport.close()
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
-
-    @staticmethod
-    def _run_on(loop: asyncio.AbstractEventLoop, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        interrupted = False
-        tasks: list[asyncio.Task[T]] = []
-
-        def interrupt() -> None:
-            nonlocal interrupted
-            interrupted = True
-            for task in tasks:
-                task.cancel()
-
-        installed = []
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            try:
-                loop.add_signal_handler(signum, interrupt)
-            except (ValueError, RuntimeError, NotImplementedError):
-                continue  # not the main thread, or no signals on this platform
-            installed.append(signum)
-        # Not before: an interruption in between would lose the coroutine.
-        task = loop.create_task(main(), name="run")
-        tasks.append(task)
-        try:
-            result = loop.run_until_complete(task)
-        except BaseException as error:
-            # Whatever cleaning up raised: who interrupted wants the command to end.
-            if interrupted:
-                raise KeyboardInterrupt from error
-            raise
-        finally:
-            leftover = [t for t in asyncio.all_tasks(loop) if not t.done()]
-            for other in leftover:
-                other.cancel()
-            for other in leftover:
-                loop.run_until_complete(_ended(other))
-            for signum in installed:
-                loop.remove_signal_handler(signum)
-        if interrupted:
-            raise KeyboardInterrupt
-        return result
 
     async def settle(self) -> None:
         """Let callbacks that are ready run."""
@@ -201,6 +234,12 @@ class ZmqWorld:
     def waiting(self) -> tuple[str, ...]:
         """Live tasks by name."""
         return tuple(sorted(task.get_name() for task in asyncio.all_tasks() if not task.done()))
+
+    def steps_begin(self) -> None:
+        """Nothing is chosen here."""
+
+    def steps_end(self) -> None:
+        """Nothing is chosen here."""
 
 
 def _turn() -> Awaitable[None]:

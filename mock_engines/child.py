@@ -310,8 +310,10 @@ def main(arguments: list[str]) -> None:
     """Run one engine. ``arguments``: descriptor of the pipe, process id of the parent."""
     descriptor, parent = int(arguments[0]), int(arguments[1])
     die_with(parent)
-    # Ctrl-C reaches the whole group; the parent decides when to end us.
+    # Ctrl-C and the end of a terminal reach the whole group; the parent decides when to end us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     asyncio.run(_main(descriptor))
 
 

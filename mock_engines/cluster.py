@@ -15,9 +15,9 @@ from mock_engines.gates import Gates
 from mock_engines.handle import EngineHandle, EngineSetup, ProcessFactory
 from mock_engines.join import JoinAddresses
 from mock_engines.outlets import ScriptError
+from mock_engines.parts import EngineParts
 from mock_engines.specs import check_ranks, script_for
 from mock_engines.wave_link import ClusterWaves
-from mock_engines.waves import AutoWaves
 
 __all__ = ["Cluster", "JoinAddresses", "ScriptError"]
 
@@ -44,6 +44,7 @@ class Cluster:
             next ``joined``, ``idle`` or ``stop``.
         transport_of: gives an engine in this process, by its rank, a transport of its own in
             place of ``transport``, such as one that records.
+        parts: what the engines are built from.
 
     Raises:
         ValueError: ranks beyond two bytes, double or unknown ones, or actions that fit no
@@ -67,6 +68,7 @@ class Cluster:
         data_parallel_size: int | None = None,
         on_failure: Callable[[BaseException], None] | None = None,
         transport_of: Callable[[int], Transport] | None = None,
+        parts: EngineParts = EngineParts(),  # noqa: B008  (frozen)
     ) -> None:
         check_ranks(ranks, specs)
         addresses.check()
@@ -81,7 +83,8 @@ class Cluster:
         self._on_failure = on_failure
         self._waves: ClusterWaves | None = None
         if waves == "auto":
-            self._waves = ClusterWaves(AutoWaves(profile), self._handles, self._failed)
+            self._waves = ClusterWaves(parts.waves(profile), self._handles, self._failed)
+        awaited: list[int] = []
         for rank in self.ranks:
             setup = EngineSetup(
                 rank=rank,
@@ -98,12 +101,14 @@ class Cluster:
             wants_process = setup.script.process
             if wants_process is None:
                 wants_process = setup.script.needs_process or rank in children
+            if not setup.script.join.never:
+                awaited.append(rank)
             if process_factory is not None and wants_process:
                 self._handles[rank] = process_factory(setup)
             else:
                 own = transport if transport_of is None else transport_of(rank)
                 self._handles[rank] = Endpoint(setup, own)
-        self._awaited = tuple(r for r in self.ranks if not script_for(r, specs).join.never)
+        self._awaited = tuple(awaited)
 
     @property
     def failures(self) -> tuple[BaseException, ...]:

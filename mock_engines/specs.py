@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from client.protocol.ids import RANKS_MAX
 from mock_engines.behaviours.model import Action, EngineSpec, Join, Rule
 
+PLAIN_JOIN = Join()
+"""How an engine joins that no entry speaks of."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineScript:
@@ -59,7 +62,7 @@ def script_for(rank: int, specs: Sequence[EngineSpec]) -> EngineScript:
     joins = [spec.join for spec in mine if "join" in spec.model_fields_set]
     choices = [spec.process for spec in mine if spec.process is not None]
     return EngineScript(
-        join=joins[0] if joins else Join(),
+        join=joins[0] if joins else PLAIN_JOIN,
         rules=tuple(rule for spec in mine for rule in spec.rules),
         process=choices[0] if choices else None,
     )

@@ -17,6 +17,8 @@ from client.protocol.messages import Tensor
 
 RAW_VIEW = 3
 """Extension type of inline tensor bytes (``CUSTOM_TYPE_RAW_VIEW``)."""
+PACK_BUFFER_BYTES = 4096
+"""First size of a packer's buffer, which grows; the library's own choice is 1 MiB for each."""
 
 
 class Where(NamedTuple):
@@ -64,21 +66,26 @@ class BodyPacker:
     """
 
     def __init__(self, *, inline_below: int | None) -> None:
-        self._inline_below = inline_below
-        self._aux: list[bytes] = []
-        self._packer = msgpack.Packer(default=self._default, use_bin_type=True)
+        # An object of its own: were it ``self``, packers would live until a garbage collection.
+        self._rest = _Rest(inline_below)
+        self._packer = msgpack.Packer(
+            default=self._rest.form, use_bin_type=True, buf_size=PACK_BUFFER_BYTES
+        )
         self._packer_f32 = msgpack.Packer(
-            default=self._default, use_bin_type=True, use_single_float=True
+            default=self._rest.form,
+            use_bin_type=True,
+            use_single_float=True,
+            buf_size=PACK_BUFFER_BYTES,
         )
 
     def begin(self, aux: Sequence[bytes] = ()) -> None:
         """Start a message whose first aux frames are given."""
-        self._aux = list(aux)
+        self._rest.aux = list(aux)
 
     @property
     def aux(self) -> list[bytes]:
         """Frames that belong behind the body packed since ``begin``."""
-        return self._aux
+        return self._rest.aux
 
     def pack(self, value: Any, message: str, *, single_float: bool = False) -> bytes:
         """Return ``value`` as msgpack; ``single_float``: floats take 32 bits.
@@ -103,7 +110,16 @@ class BodyPacker:
         header: bytes = self._packer.pack_map_header(length)
         return header
 
-    def _default(self, value: object) -> Any:
+
+class _Rest:
+    """What msgpack has no form for: tensors, and maps and sequences other than dict and list."""
+
+    def __init__(self, inline_below: int | None) -> None:
+        self._inline_below = inline_below
+        self.aux: list[bytes] = []
+
+    def form(self, value: object) -> Any:
+        """Return what is packed in place of ``value``."""
         if isinstance(value, Tensor):
             return self._tensor(value)
         if isinstance(value, Mapping):
@@ -119,6 +135,6 @@ class BodyPacker:
         if limit is None or not tensor.shape or len(tensor.data) < limit:
             data = msgpack.ExtType(RAW_VIEW, tensor.data)
         else:
-            self._aux.append(tensor.data)
-            data = len(self._aux)
+            self.aux.append(tensor.data)
+            data = len(self.aux)
         return [tensor.dtype, list(tensor.shape), data]

@@ -48,6 +48,9 @@ REQUEST_REQUIRED = 9
 # These parts of sampling_params are free-form; their floats keep 64 bits.
 _FLOAT64_PARAMS = ("extra_args", "structured_outputs")
 _BODY_FRAMES_MIN = 2
+# ``.value`` of an enum is a call into Python, twice.
+_ADD, _ABORT = RequestType.ADD.value, RequestType.ABORT.value
+_UTILITY, _START_DP_WAVE = RequestType.UTILITY.value, RequestType.START_DP_WAVE.value
 _INPUT = "EngineInput"
 
 
@@ -106,25 +109,25 @@ def encode_add(
         if field_name == "arrival_time":
             value = float(value)
         parts.append(packer.pack(value, _NAME))
-    return [RequestType.ADD.value, b"".join(parts), *packer.aux]
+    return [_ADD, b"".join(parts), *packer.aux]
 
 
 def encode_abort(packer: BodyPacker, request_ids: Sequence[RequestId]) -> list[bytes]:
     """Encode ABORT as ``[type, body]``."""
-    return [RequestType.ABORT.value, packer.pack(list(request_ids), "Abort")]
+    return [_ABORT, packer.pack(list(request_ids), "Abort")]
 
 
 def encode_utility(packer: BodyPacker, call: UtilityCall) -> list[bytes]:
     """Encode UTILITY as ``[type, body, *aux]``; ``args`` is always an array."""
     packer.begin()
     row = [call.client_index, call.call_id, call.method, list(call.args)]
-    return [RequestType.UTILITY.value, packer.pack(row, "UtilityCall"), *packer.aux]
+    return [_UTILITY, packer.pack(row, "UtilityCall"), *packer.aux]
 
 
 def encode_start_wave(packer: BodyPacker, message: StartDpWave) -> list[bytes]:
     """Encode START_DP_WAVE as ``[type, body]``."""
     row = [message.wave, message.exclude_engine_index]
-    return [RequestType.START_DP_WAVE.value, packer.pack(row, "StartDpWave")]
+    return [_START_DP_WAVE, packer.pack(row, "StartDpWave")]
 
 
 def decode_engine_input(frames: Sequence[bytes]) -> EngineInput:
@@ -140,14 +143,14 @@ def decode_engine_input(frames: Sequence[bytes]) -> EngineInput:
         raise DecodeError(_INPUT, "frames", f"expected type and body, got {len(frames)}")
     kind = bytes(frames[0])
     body = frames[1:]
-    if kind == RequestType.ADD.value:
+    if kind == _ADD:
         return _decode_add(body)
-    if kind == RequestType.ABORT.value:
+    if kind == _ABORT:
         ids = read_strs(unpack(body[0], "Abort"), Where("Abort", "Abort.request_ids"))
         return Abort(request_ids=tuple([RequestId(item) for item in ids]))
-    if kind == RequestType.UTILITY.value:
+    if kind == _UTILITY:
         return _decode_utility(body[0])
-    if kind == RequestType.START_DP_WAVE.value:
+    if kind == _START_DP_WAVE:
         return _decode_start_wave(body)
     raise DecodeError(_INPUT, "type", f"unknown request type {kind[:8].hex() or 'empty'}")
 

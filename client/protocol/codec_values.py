@@ -6,6 +6,7 @@ leaves a decoder has passed one, or is free-form by contract.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
@@ -196,7 +197,13 @@ def check_keys(
             raise DecodeError(message, f"{struct}.{key}", f"missing field `{key}`")
     for key, read in readers.items():
         if key in values:
-            read(values[key], Where(message, f"{struct}.{key}"))
+            read(values[key], _place(message, struct, key))
+
+
+@functools.cache
+def _place(message: str, struct: str, key: str) -> Where:
+    """Kept: there are a few dozen, and each startup asks for them all."""
+    return Where(message, f"{struct}.{key}")
 
 
 def read_row(value: Any, where: Where, low: int, high: int | None) -> list[Any]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
+from harness.capture.parts import PartError, frames, part, texts, word
 from harness.capture.recording import FROM_ENGINE, SOCKETS, TO_ENGINE, Frame
 from harness.capture.take import FAILED, PLAYED, SKIPPED, Capture, Story
 
@@ -70,7 +71,7 @@ def is_capture(first_line: str) -> bool:
     """Whether a file that begins with this line means to be a capture."""
     try:
         head = json.loads(first_line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(head, dict) and HEADER_KEY in head
 
@@ -105,11 +106,14 @@ def read(file: IO[str]) -> Capture:
     for number, line in enumerate(file, start=1):
         try:
             reader.take(number, json.loads(line))
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, CaptureFileError):
-                raise
-            what = f"no key {error}" if isinstance(error, KeyError) else str(error)
-            msg = f"line {number}: {what}"
+        except json.JSONDecodeError as error:
+            msg = f"line {number}, column {error.colno}: no JSON: {error.msg.lower()}"
+            raise CaptureFileError(msg) from error
+        except RecursionError:
+            msg = f"line {number}: no JSON: too many brackets within each other"
+            raise CaptureFileError(msg) from None
+        except PartError as error:
+            msg = f"line {number}: {error}"
             raise CaptureFileError(msg) from error
     return reader.result()
 
@@ -143,34 +147,38 @@ class _Reader:
             self._end(number, item, self._story)
         elif "frames" in item:
             self._frames.append(_frame(item))
-        elif isinstance(item["event"], str) and isinstance(item["fields"], dict):
+        elif "event" in item:
+            part(item, "event", str)
+            part(item, "fields", dict)
             self._events.append(item)
         else:
-            msg = f"line {number}: neither a message nor an event"
+            msg = f"line {number}: neither a message ('frames') nor an event ('event')"
             raise CaptureFileError(msg)
 
     def _begin(self, number: int, item: dict[str, Any]) -> None:
         if self._story is not None:
             msg = f"line {number}: story {self._story.id!r} has no end"
             raise CaptureFileError(msg)
-        if item["status"] not in (PLAYED, SKIPPED, FAILED):
-            msg = f"line {number}: unknown status {item['status']!r}"
-            raise CaptureFileError(msg)
-        self._story = Story(
-            item["story"], item["title"], item["status"], item["reason"], item["release"]
-        )
+        status = word(item, "status", (PLAYED, SKIPPED, FAILED))
+        name, title = part(item, "story", str), part(item, "title", str)
+        reason, release = part(item, "reason", str), part(item, "release", str)
+        self._story = Story(name, title, status, reason, release)
 
     def _end(self, number: int, item: dict[str, Any], story: Story) -> None:
         counts = (len(self._frames), len(self._events))
-        if (item["end"], item["frames"], item["events"]) != (story.id, *counts):
-            msg = f"line {number}: story {story.id!r} is not whole"
+        wanted = (part(item, "end", str), part(item, "frames", int), part(item, "events", int))
+        if wanted != (story.id, *counts):
+            msg = (
+                f"line {number}: story {story.id!r} is not whole: {counts[0]} messages and "
+                f"{counts[1]} events stand here, its end says {wanted[1]} and {wanted[2]}"
+            )
             raise CaptureFileError(msg)
         frames, events = tuple(self._frames), tuple(self._events)
         self._stories.append(replace(story, frames=frames, events=events))
         self._story, self._frames, self._events = None, [], []
 
     def _finish(self, number: int, item: dict[str, Any]) -> None:
-        if self._story is not None or item["stories"] != len(self._stories):
+        if self._story is not None or part(item, "stories", int) != len(self._stories):
             msg = f"line {number}: the file is not whole"
             raise CaptureFileError(msg)
         self._complete = True
@@ -193,19 +201,17 @@ def _header(item: dict[str, Any]) -> Capture:
     if version != FORMAT_VERSION:
         msg = f"line 1: capture format {version!r}; this version reads format {FORMAT_VERSION}"
         raise CaptureFileError(msg)
-    return Capture(item["tool"], item["target"], item["version"], tuple(item["notes"]), ())
+    tool, target = part(item, "tool", str), part(item, "target", str)
+    return Capture(tool, target, part(item, "version", str), texts(item, "notes"), ())
 
 
 def _frame(item: dict[str, Any]) -> Frame:
-    direction, socket = item["direction"], item["socket"]
-    if direction not in (TO_ENGINE, FROM_ENGINE) or socket not in SOCKETS:
-        msg = f"unknown socket {socket!r} or direction {direction!r}"
-        raise ValueError(msg)
+    direction = word(item, "direction", (TO_ENGINE, FROM_ENGINE))
     return Frame(
-        n=item["n"],
-        time_us=item["time_us"],
-        engine=item["engine"],
-        socket=socket,
-        direction=direction,
-        frames=tuple(bytes.fromhex(part) for part in item["frames"]),
+        n=part(item, "n", int),
+        time_us=part(item, "time_us", int),
+        engine=part(item, "engine", int),
+        socket=word(item, "socket", SOCKETS),
+        direction=TO_ENGINE if direction == TO_ENGINE else FROM_ENGINE,
+        frames=frames(item),
     )

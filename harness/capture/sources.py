@@ -7,14 +7,17 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
+from typing import Any
 
 from client.protocol.profiles import PROFILES
 from harness.capture import file as capture_file
 from harness.capture.kinds import KINDS, Kind, kind_of_frame
+from harness.capture.parts import PartError, frames, part, word
 from harness.capture.take import Capture
 from mock_engines.frames import parse_frame
 
 GOLDEN_KEY = "wavecheck_golden"
+GOLDEN_VERSION = 1
 EMPTY_FRAME = "-"
 """How a frame without bytes is written in a line of hexadecimal frames."""
 _PRINTABLE = frozenset(string.printable.encode())
@@ -82,21 +85,39 @@ def _of_json(text: str) -> list[Message]:
     except ValueError as error:
         msg = f"it begins like JSON and is none: {error}"
         raise SourceError(msg) from error
+    except RecursionError:
+        msg = "it begins like JSON and is none: too many brackets within each other"
+        raise SourceError(msg) from None
     if GOLDEN_KEY not in document:
         msg = "this JSON is neither a capture nor a file of golden vectors"
         raise SourceError(msg)
+    return _of_golden(document)
+
+
+def _of_golden(document: dict[str, Any]) -> list[Message]:
+    if (version := document[GOLDEN_KEY]) != GOLDEN_VERSION:
+        msg = f"golden vectors of format {version!r}; this version reads format {GOLDEN_VERSION}"
+        raise SourceError(msg)
+    found = []
     try:
-        return [
-            Message(
-                f"vector {vector['name']}",
-                tuple(bytes.fromhex(part) for part in vector["frames"]),
-                KINDS[vector["kind"]],
-            )
-            for vector in document["vectors"]
-        ]
-    except (KeyError, TypeError, ValueError) as error:
-        msg = f"not a file of golden vectors: {type(error).__name__}: {error}"
+        vectors = part(document, "vectors", list)
+    except PartError as error:
+        msg = f"not a file of golden vectors: {error}"
         raise SourceError(msg) from error
+    for number, vector in enumerate(vectors, start=1):
+        try:
+            name = part(vector, "name", str)
+            kind = KINDS[word(vector, "kind", KINDS)]
+            found.append(Message(f"vector {name}", frames(vector), kind))
+        except PartError as error:
+            known = isinstance(vector, dict) and isinstance(vector.get("name"), str)
+            which = f"vector {number}" + (f" ({vector['name']})" if known else "")
+            msg = f"{which}: {error}"
+            raise SourceError(msg) from error
+    if not found:
+        msg = "there is no vector in it"
+        raise SourceError(msg)
+    return found
 
 
 def _of_capture(capture: Capture) -> list[Message]:
@@ -116,11 +137,11 @@ def _of_lines(lines: Sequence[str]) -> list[Message]:
         if not words:
             continue
         try:
-            frames = tuple(b"" if word == EMPTY_FRAME else parse_frame(word) for word in words)
+            given = tuple(b"" if one == EMPTY_FRAME else parse_frame(one) for one in words)
         except ValueError as error:
             msg = f"line {number}: {error}"
             raise SourceError(msg) from error
-        found.append(Message(f"line {number}", frames))
+        found.append(Message(f"line {number}", given))
     if not found:
         msg = "there is no message in it"
         raise SourceError(msg)

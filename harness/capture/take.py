@@ -14,9 +14,10 @@ from harness.runner import cached_target, choose_profile, make_spec
 from harness.scenario import selection
 from harness.scenario.loader import LoadedScenario
 from harness.scenario.needs import needs
+from harness.start_failures import ALIKE, start_failure
 from harness.strategies import make_strategy
 from harness.tape import Recorder as TapeRecorder
-from harness.targets.base import TargetError
+from harness.targets.base import StartFailed, TargetError
 from harness.targets.request import TargetRequest
 from harness.targets.target import Target
 from harness.trace.jsonl import to_json
@@ -91,7 +92,7 @@ def take(
     request: TargetRequest,
     progress: Progress = lambda _line: None,
 ) -> Capture:
-    """Play each story once and collect.
+    """Play each story once and collect; a frontend that never gets ready is given up.
 
     Raises:
         TargetError, ValueError: the target cannot be opened (see ``open_target``).
@@ -99,39 +100,52 @@ def take(
     """
     target = cached_target(request)
     info = target.info
-    played = []
+    played: list[Story] = []
+    starts: list[str | None] = []
     for number, one in enumerate(stories, start=1):
+        if len(starts) == ALIKE and starts[0] is not None and len({*starts}) == 1:
+            reason = f"the frontend never got ready in {ALIKE} starts, which failed alike"
+            played.append(Story(one.id, one.scenario.title, SKIPPED, reason, request.profile or ""))
+            continue
         progress(f"[{number}/{len(stories)}] {one.id}")
-        played.append(_play(one, target, request))
+        story, start = _play(one, target, request)
+        played.append(story)
+        if story.status != SKIPPED and len(starts) < ALIKE:
+            starts.append(start)
     # ``sim`` and ``zmq`` have the version of this program; what they speak says more.
     version = info.version if target.black_box else (request.profile or RELEASES[-1])
     notes = info.notes if target.black_box else ()
     return Capture(tool_version(), info.kind, version, notes, tuple(played))
 
 
-def _play(one: LoadedScenario, target: Target, request: TargetRequest) -> Story:
+def _play(one: LoadedScenario, target: Target, request: TargetRequest) -> tuple[Story, str | None]:
+    """Play a story; how its frontend failed to start, where it did."""
     scenario = one.scenario
     story = Story(one.id, scenario.title, SKIPPED, "", request.profile or "")
     profile = choose_profile(target, scenario, request.profile)
     if profile is None:
-        return replace(story, reason=f"applies to {scenario.profiles}")
+        return replace(story, reason=f"applies to {scenario.profiles}"), None
     story = replace(story, release=profile.release)
     if missing := sorted(needs(scenario) - target.capabilities(profile)):
-        return replace(story, reason=f"target lacks {', '.join(missing)}")
+        return replace(story, reason=f"target lacks {', '.join(missing)}"), None
     if (why := target.unsupported(scenario, profile)) is not None:
-        return replace(story, reason=why)
+        return replace(story, reason=why), None
     tape = Tape(profile)
     spec = replace(make_spec(scenario, target, profile, None), tap=tape.tap)
     try:
         events = _events(spec, target)
     except TargetError as error:
-        return replace(story, status=FAILED, reason=str(error), frames=tuple(tape.frames()))
-    return replace(story, status=PLAYED, frames=tuple(tape.frames()), events=tuple(events))
+        failed = replace(story, status=FAILED, reason=str(error), frames=tuple(tape.frames()))
+        return failed, start_failure(error) if isinstance(error, StartFailed) else None
+    played = replace(story, status=PLAYED, frames=tuple(tape.frames()), events=tuple(events))
+    return played, None
 
 
 def _events(spec: PlaySpec, target: Target) -> list[dict[str, Any]]:
     """Play once; on a target whose order can be chosen, in the plainest one."""
     chooser = TapeRecorder(make_strategy("fifo", 0, 0)) if target.deterministic else None
     played = play(spec, target.world(chooser))
+    if played.broke is not None:
+        raise TargetError(played.broke)
     start = played.records[0].time_us if played.records else 0
     return [{**to_json(record), "time_us": record.time_us - start} for record in played.records]

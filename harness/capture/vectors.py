@@ -14,9 +14,9 @@ from client.protocol.profiles import PROFILES, RELEASES, Profile
 from harness.capture.explain import decode
 from harness.capture.kinds import KINDS
 from harness.capture.plain import plain
-from harness.capture.sources import GOLDEN_KEY
+from harness.capture.sources import GOLDEN_KEY, GOLDEN_VERSION
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = GOLDEN_VERSION
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from harness.bisection import (
 from harness.cli.frontend_flags import Environment, process_options
 from harness.cli.output import (
     CommandError,
+    Folder,
     Output,
     check_folder,
     json_option,
@@ -88,7 +89,7 @@ Exit codes:
 @json_option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Folder(),
     metavar="DIR",
     help="Where failure files go. Default: wavecheck-out, made at the first failure.",
 )
@@ -150,6 +151,8 @@ class _Bisect:
             problem, code = str(error), ExitCode.USAGE
         except TargetError as error:
             problem, code = str(error), ExitCode.HARNESS
+        except KeyboardInterrupt:
+            problem, code = "interrupted before the release was found", ExitCode.INTERRUPTED
         if found is not None:
             self._say(found)
         self._output.write(self._document(loaded, bisection, found, problem, code))

@@ -21,15 +21,17 @@ from harness.cli.capturing import (
 from harness.cli.frontend_flags import Environment
 from harness.cli.output import (
     STDOUT,
-    CommandError,
     Output,
+    Trouble,
     check_writable,
     json_option,
     usage_error,
 )
 from harness.cli.pool import interruptible
+from harness.files import write_text
 from harness.reports.diagnostic import Diagnostic
 from harness.reports.json_report import SCHEMA
+from harness.reports.wording import counted
 from harness.verdict import ExitCode
 from harness.version import tool_version
 
@@ -42,10 +44,11 @@ Examples:
 
 \b
 Exit codes:
-  0  captured
-  2  bad input or wrong use
-  3  the target failed, or a story broke (what there is, is written)
-  4  no story could be played on this frontend
+  0    captured
+  2    bad input or wrong use
+  3    the target failed, or a story broke (what there is, is written)
+  4    no story could be played on this frontend
+  130  interrupted; nothing is written
 """
 
 
@@ -94,11 +97,15 @@ def capture_command(
         capture = capture_of(stories, request)
     output = Output(STDOUT if file == STDOUT else json_file)
     path = file or f"{Path(capture.version).name}.capture"
-    _write(capture, path)
-    _tell(output, capture, path)
-    code = exit_of(capture)
-    Output(json_file).write(_document(capture, path, code))
-    return int(code)
+    trouble = Trouble()
+    with trouble.kept("" if path == STDOUT else path):
+        _write(capture, path)
+    _tell(output, capture, None if trouble else path)
+    code = trouble.code(exit_of(capture))
+    with trouble.kept():
+        Output(json_file).write(_document(capture, path, code))
+    trouble.show()
+    return int(trouble.code(code))
 
 
 def _write(capture: Capture, path: str) -> None:
@@ -108,26 +115,26 @@ def _write(capture: Capture, path: str) -> None:
         sys.stdout.write(text.getvalue())
         sys.stdout.flush()
         return
-    try:
-        Path(path).write_text(text.getvalue(), encoding="utf-8")
-    except OSError as error:
-        title = f"cannot write {path}: {error.strerror or error}"
-        raise CommandError([Diagnostic("error", title)], ExitCode.HARNESS) from error
+    write_text(Path(path), text.getvalue())
 
 
-def _tell(output: Output, capture: Capture, path: str) -> None:
+def _tell(output: Output, capture: Capture, path: str | None) -> None:
+    """``path``: where it is; ``None``: it could not be written."""
     for note in capture.notes:
         output.show(Diagnostic("note", note))
     width = max(len(story.id) for story in capture.stories)
     for story in capture.stories:
-        what = f"{len(story.frames):>5} messages" if story.status == PLAYED else story.reason
+        frames = len(story.frames)
+        noun = "message" if frames == 1 else "messages"
+        what = f"{frames:>5} {noun}" if story.status == PLAYED else story.reason
         output.say(f"{story.status:<8} {story.id:<{width}}  {what}")
     for diagnostic in failures_of(capture):
         output.show(diagnostic)
     played = [story for story in capture.stories if story.status == PLAYED]
     messages = sum(len(story.frames) for story in played)
-    where = "standard output" if path == STDOUT else path
-    output.say(f"{capture.title}: {len(played)} stories, {messages} messages, in {where}")
+    where = "" if path is None else f", in {'standard output' if path == STDOUT else path}"
+    stories = counted(len(played), "story", "stories")
+    output.say(f"{capture.title}: {stories}, {counted(messages, 'message')}{where}")
 
 
 def _document(capture: Capture, path: str, code: ExitCode) -> dict[str, object]:

@@ -30,7 +30,8 @@ def target_options(command: Command) -> Command:
         type=click.Choice(list(KINDS)),
         default="vllm-rs",
         show_default=True,
-        help="What is captured: a real frontend, or our reference client (sim, zmq).",
+        help="What is captured: a real frontend (vllm-rs), our reference client (sim, zmq), vLLM's own "
+        "Python classes (vllm-py), or any client behind the line protocol (adapter).",
     )
     return target(start_options(command))
 

@@ -72,6 +72,7 @@ def mutants() -> list[Row]:
         {
             "id": mutant.id,
             "title": mutant.title,
+            "family": mutant.family,
             "killed_by": mutant.killed_by,
             "source": mutant.source,
         }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.cli.executors import Executor
 from harness.cli.pool import Job, Work, run_jobs
 from harness.cli.repeating import Repeated
 from harness.matrix.classify import cell_of
@@ -13,6 +14,7 @@ from harness.matrix.model import Cell, Row
 from harness.results import ScenarioResult
 from harness.runner import RunOptions
 from harness.scenario.loader import LoadedScenario
+from harness.start_failures import StartFailures
 from harness.subsets import estimated_s
 
 
@@ -28,6 +30,7 @@ class CellJob:
 
 
 OnCell = Callable[[CellJob, Cell], None]
+OnHopeless = Callable[[str, str], None]
 
 
 def longest_first(jobs: Sequence[CellJob]) -> list[CellJob]:
@@ -43,6 +46,8 @@ def play_cells(
     processes: int,
     repeat: int,
     on_cell: OnCell,
+    on_hopeless: OnHopeless = lambda _frontend, _text: None,
+    executor: Executor | None = None,
 ) -> bool:
     """Play cells and tell of each one as it ends; whether an interruption ended it.
 
@@ -53,14 +58,20 @@ def play_cells(
         processes: how many workers.
         repeat: how often each cell is played; a red one at least ``RECHECKED`` times.
         on_cell: told of each finished cell, in any order.
+        on_hopeless: told of a frontend that never gets ready, and that; its other cells are left.
+        executor: who plays, instead of processes of this machine.
     """
     ordered = longest_first(jobs)
     repeated = Repeated(work, repeat, recheck=True)
+    starts = {job.frontend: StartFailures() for job in ordered}
 
     def done(index: int, result: ScenarioResult) -> None:
         job = ordered[index]
         cell = cell_of(result, job.row, job.frontend)
         on_cell(job, replace(cell, failure_file=_relative(cell.failure_file, out)))
+        one, before = starts[job.frontend], starts[job.frontend].hopeless
+        if one.take(result, connect_fails=job.loaded.scenario.connect_fails) and not before:
+            on_hopeless(job.frontend, one.title)
 
     batch = run_jobs(
         [Job(job.loaded, job.options, repeated.plays) for job in ordered],
@@ -69,6 +80,8 @@ def play_cells(
         on_result=lambda _result: None,
         stops=lambda _result: False,
         on_done=done,
+        wanted=lambda index: not starts[ordered[index].frontend].hopeless,
+        executor=executor,
     )
     return batch.interrupted
 

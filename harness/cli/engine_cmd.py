@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
-import signal
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +17,9 @@ from client.transports.sockets import ZmqTransport
 from harness.cli.addresses import address_option
 from harness.cli.gate_lines import GateLines
 from harness.cli.output import CommandError, unknown_word, usage_error
+from harness.interruption import listened
 from harness.reports.diagnostic import Diagnostic
+from harness.reports.wording import counted
 from harness.scenario.checks_engines import check_behaviour
 from harness.scenario.loader import load_model, placed
 from harness.scenario.problems import ScenarioFileError
@@ -177,7 +178,7 @@ def engine(
 
     An address is HOST:PORT, tcp://HOST:PORT or ipc:///PATH. It is the frontend that binds it.
 
-    Ends with 0 on Ctrl-C or SIGTERM, with 2 for bad input, with 3 when an engine fails.
+    Ends with 0 on Ctrl-C, SIGTERM or SIGHUP, with 2 for bad input, with 3 when an engine fails.
     """
     if release not in RELEASES:
         kind = "release"
@@ -217,7 +218,7 @@ class Show:
 
     def begins(self, ranks: range, profile: Profile) -> None:
         """Say who tries to join what."""
-        count = "1 engine" if len(ranks) == 1 else f"{len(ranks)} engines"
+        count = counted(len(ranks), "engine")
         span = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"
         click.echo(
             f"{count}, {span}, release {profile.release}, joining {self._where}"
@@ -244,7 +245,8 @@ async def _serve(
 ) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for signum in (signal.SIGINT, signal.SIGTERM):
+    signals = listened()
+    for signum in signals:
         loop.add_signal_handler(signum, stopped.set)
     transport = ZmqTransport()
     gates = Gates()
@@ -269,7 +271,7 @@ async def _serve(
         await _until_stopped(cluster, gates, show, stopped)
     finally:
         transport.close()
-        for signum in (signal.SIGINT, signal.SIGTERM):
+        for signum in signals:
             loop.remove_signal_handler(signum)
 
 

@@ -1,7 +1,7 @@
 """The very first thing that the ``wavecheck`` script runs.
 
-It imports nothing of ours at the top: loading the commands takes a good part of a second, and
-an interruption in the meantime must not show where Python happened to be.
+It imports next to nothing of ours at the top: loading the commands takes a good part of a second,
+and an interruption in the meantime must not show where Python happened to be.
 """
 
 from __future__ import annotations
@@ -11,29 +11,42 @@ import signal
 from types import FrameType
 from typing import NoReturn
 
+from harness.interruption import Handler, listened
+
 INTERRUPTED = 130
 """``ExitCode.INTERRUPTED``, which is not imported yet."""
 
 
 def main() -> NoReturn:
     """Entry point of the ``wavecheck`` script."""
-    signal.signal(signal.SIGINT, _leave)
+    _on_signals(_leave)
     from harness.cli.main import cli
 
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _on_signals(signal.default_int_handler)
         cli.main()
     except KeyboardInterrupt:
         # Outside of what the commands catch, a few lines before or after them.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        _on_signals(_leave)
         _leave(signal.SIGINT, None)
     finally:
-        # What remains is Python's own shutdown: nothing of ours to release, nothing to show.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        # What remains is Python's own shutdown: nothing of ours to show, and whatever it still
+        # has to end, ends with us.
+        _on_signals(_drop)
     raise AssertionError  # cli.main() exits
+
+
+def _on_signals(handler: Handler) -> None:
+    for number in listened():
+        signal.signal(number, handler)
 
 
 def _leave(_signum: int, _frame: FrameType | None) -> NoReturn:
     """End at once: nothing was started that needs to be released."""
     os.write(2, b"interrupted\n")
+    os._exit(INTERRUPTED)
+
+
+def _drop(_signum: int, _frame: FrameType | None) -> NoReturn:
+    """End at once, without a word: the command has said all it had to say."""
     os._exit(INTERRUPTED)

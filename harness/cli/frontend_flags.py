@@ -11,6 +11,7 @@ import click
 from client.protocol.profiles import RELEASES
 from harness.cli.output import unknown_word, usage_error
 from harness.targets.request import is_reference, names_a_path
+from harness.targets.vllm_rs.releases import is_newer
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Environment = tuple[tuple[str, str], ...]
@@ -35,7 +36,8 @@ def start_options(command: Command) -> Command:
         "--as-release",
         metavar="V",
         help="The release whose protocol and promises apply to a binary that does not say "
-        "its own (before 0.29), or that is judged as another.",
+        "its own (before 0.29), or that is judged as another; a newer one than all known "
+        "releases stands for the newest.",
     )
     return process_options(as_release(command))
 
@@ -63,14 +65,17 @@ def process_options(command: Command) -> Command:
 
 
 def check_as_release(as_release: str | None, frontends: Sequence[str], *, attached: bool) -> None:
-    """Refuse an unknown release, and one for frontends that have their own.
+    """Refuse what is no release, and one for frontends that have their own.
+
+    One that is newer than all known ones is none of our business: it stands for the newest, and
+    the target's note says so.
 
     Raises:
         CommandError: as above.
     """
     if as_release is None:
         return
-    if as_release not in RELEASES:
+    if as_release not in RELEASES and not is_newer(as_release):
         msg = "release"
         raise unknown_word(msg, as_release, RELEASES)
     if not attached and not any(names_a_path(frontend) for frontend in frontends):

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.cli.output import CommandError, usage_error
+from harness.files import write_text
 from harness.reports.diagnostic import Diagnostic
 from harness.verdict import ExitCode
 
@@ -36,9 +37,7 @@ def remember(folder: Path, failed: Iterable[Failed]) -> None:
             path.unlink(missing_ok=True)
             return
         folder.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(json.dumps({"failed": entries}, indent=1) + "\n", encoding="utf-8")
-        partial.replace(path)
+        write_text(path, json.dumps({"failed": entries}, indent=1) + "\n")
     except OSError as error:
         title = f"cannot remember what failed in {path}: {error.strerror or error}"
         raise CommandError([Diagnostic("error", title)], ExitCode.HARNESS) from error

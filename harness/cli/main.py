@@ -18,13 +18,16 @@ from harness.cli.capture_cmd import capture_command
 from harness.cli.decode_cmd import decode_command
 from harness.cli.diff_cmd import diff_command
 from harness.cli.engine_cmd import engine
+from harness.cli.explore_cmd import explore_command
 from harness.cli.frontend_cmd import frontend
 from harness.cli.list_cmd import list_command
 from harness.cli.matrix_cmd import matrix_command
+from harness.cli.mutants_cmd import mutants_command
 from harness.cli.output import CommandError
 from harness.cli.pool import describe_error
 from harness.cli.replay_cmd import replay_command
 from harness.cli.run_cmd import run_command
+from harness.cli.shrink_cmd import shrink_command
 from harness.cli.validate_cmd import validate_command
 from harness.reports.diagnostic import Diagnostic
 from harness.targets.base import TargetError
@@ -47,7 +50,9 @@ Examples:
   wavecheck frontend fetch 0.33.0           get a release of the real frontend
   wavecheck run --target vllm-rs --frontend 0.33.0 --allow-known
   wavecheck replay wavecheck-out/FILE       play a failure again
+  wavecheck shrink wavecheck-out/FILE       make it small
   wavecheck matrix                          everything on every release, as one table
+  wavecheck mutants                         which known bugs are caught, and by what
   wavecheck bisect utility/failing-beside-hanging   in which release that changed
 
 \b
@@ -57,7 +62,7 @@ Exit codes:
   2    bad input, wrong use, or nothing selected
   3    the target or the harness failed
   4    nothing could be judged (replay: diverged)
-  130  interrupted
+  130  interrupted (Ctrl-C, SIGTERM, SIGHUP)
   141  whoever read the output closed it early (as with | head)
 """
 
@@ -194,8 +199,11 @@ def cli() -> None:
 
 cli.add_command(run_command)
 cli.add_command(matrix_command)
+cli.add_command(mutants_command)
 cli.add_command(bisect_command)
+cli.add_command(explore_command)
 cli.add_command(replay_command)
+cli.add_command(shrink_command)
 cli.add_command(validate_command)
 cli.add_command(list_command)
 cli.add_command(frontend)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from client.protocol.profiles import RELEASES
+from harness.cli.catalogue import invariant_doc
 from harness.cli.cells import CellJob, play_cells
+from harness.cli.executors import Executor
 from harness.cli.frontend_flags import (
     Environment,
     check_as_release,
@@ -22,8 +25,10 @@ from harness.cli.frontend_flags import (
 from harness.cli.last_failed import Failed, recall, remember
 from harness.cli.matrix_progress import MatrixProgress
 from harness.cli.output import (
-    CommandError,
+    Folder,
     Output,
+    Trouble,
+    cannot_write,
     check_folder,
     json_option,
     unknown_word,
@@ -32,6 +37,8 @@ from harness.cli.output import (
 from harness.cli.pool import interruptible
 from harness.cli.run_cmd import REPEAT_MAX, TIMEOUT_MAX_S, TIMEOUT_S, a_number
 from harness.cli.selecting import Part, Shard, chosen, part_options
+from harness.cli.spreading import check_executor, open_executor, spreading_options
+from harness.files import write_text
 from harness.matrix.classify import table_exit
 from harness.matrix.columns import ALL, KIND, Start, open_column, order_of, parse_frontends
 from harness.matrix.flips import flips
@@ -46,6 +53,7 @@ from harness.reports.matrix_json import matrix_document
 from harness.reports.matrix_markdown import matrix_markdown
 from harness.reports.matrix_text import flip_lines, grid, legend, red_diagnostics, summary
 from harness.reports.matrix_view import MatrixView
+from harness.reports.wording import counted
 from harness.runner import RunOptions, planned_trials, run_scenario
 from harness.scenario.loader import LoadedScenario
 from harness.verdict import EXPECTATION, ExitCode
@@ -116,16 +124,11 @@ Exit codes:
     metavar="S",
     help="Safety net: seconds after which one play of a cell is stopped and counts as an error.",
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 256),
-    metavar="N",
-    help="Worker processes. Default: as many as there are processors.",
-)
+@spreading_options("as many as there are processors")
 @json_option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Folder(),
     default=OUT_DEFAULT,
     show_default=True,
     metavar="DIR",
@@ -161,6 +164,7 @@ class _Flags:
     race_budget: float
     timeout: float
     jobs: int | None
+    executor: str | None
     json_file: str | None
     out: Path
 
@@ -172,12 +176,14 @@ class _Matrix:
         self._flags = flags
         self._names = names
         self._output = Output(flags.json_file)
+        self._trouble = Trouble()
         self._start = Start(flags.as_release, flags.frontend_arg, flags.frontend_env, flags.mutant)
 
     def go(self) -> ExitCode:
         """Check the flags, play, report."""
         flags = self._flags
         check_folder(flags.out, "--out")
+        check_executor(flags.executor, flags.jobs)
         frontends = self._frontends()
         failed = recall(flags.out) if flags.last_failed else None
         part = Part(word=flags.word, quick=flags.quick, shard=flags.shard, failed=failed)
@@ -188,11 +194,14 @@ class _Matrix:
         if not table.pairs():
             msg = "what failed in the last run failed on other frontends"
             raise usage_error(msg, help_text=f"see {flags.out / 'matrix.md'}, or name --frontends")
-        store = self._store()
-        try:
-            interrupted, cells = self._play(loaded, table, store)
-        finally:
-            store.close()
+        # Before the reports of the last run are dropped: a cluster may be out of reach.
+        executor = open_executor(flags.executor)
+        with contextlib.ExitStack() as stack:
+            if executor is not None:
+                stack.callback(executor.close)
+            store = self._store()
+            stack.callback(store.close)
+            interrupted, cells = self._play(loaded, table, store, executor)
         return self._report(loaded, Table(columns, rows, cells, table.wanted), interrupted)
 
     # --- before -----------------------------------------------------------------------------
@@ -243,7 +252,7 @@ class _Matrix:
             msg = f"another run of `wavecheck matrix` writes into {flags.out}"
             raise usage_error(msg, help_text="wait for its end, or use another --out") from error
         except OSError as error:
-            raise _cannot_write(flags.out, error) from error
+            raise cannot_write(error.filename or flags.out, error) from error
         if store.unreadable:
             what = f"{store.unreadable} unreadable lines in {store.path} are passed over"
             self._output.show(Diagnostic("note", f"{what}; their cells are played again"))
@@ -252,7 +261,11 @@ class _Matrix:
     # --- meanwhile --------------------------------------------------------------------------
 
     def _play(
-        self, loaded: Sequence[LoadedScenario], table: Table, store: CellStore
+        self,
+        loaded: Sequence[LoadedScenario],
+        table: Table,
+        store: CellStore,
+        executor: Executor | None,
     ) -> tuple[bool, dict[tuple[str, str], Cell]]:
         """Play what is not finished; whether it was interrupted, and the cells by pair."""
         flags = self._flags
@@ -281,20 +294,36 @@ class _Matrix:
 
         def done(job: CellJob, cell: Cell) -> None:
             cells[cell.scenario, cell.frontend] = cell
-            if cell.status != ERROR:
-                # What failed in us may succeed when it is resumed.
-                store.put(job.key, cell)
+            if cell.status != ERROR and not self._trouble:
+                # What failed in us may succeed when it is resumed. After a cell that found no
+                # room none is kept: the file must not hold half of one before another.
+                with self._trouble.kept(store.path):
+                    store.put(job.key, cell)
             progress.advance(cell)
 
-        with progress:
-            interrupted = play_cells(
-                jobs,
-                run_scenario,
-                out=flags.out,
-                processes=flags.jobs or _processors(),
-                repeat=flags.repeat,
-                on_cell=done,
-            )
+        hopeless: list[Diagnostic] = []
+
+        def give_up(frontend: str, text: str) -> None:
+            help_text = "its other cells are not run; --resume runs them once it starts"
+            hopeless.append(Diagnostic("error", text, where=frontend, help=help_text))
+
+        try:
+            with progress:
+                interrupted = play_cells(
+                    jobs,
+                    run_scenario,
+                    out=flags.out,
+                    processes=flags.jobs or _processors(),
+                    repeat=flags.repeat,
+                    on_cell=done,
+                    on_hopeless=give_up,
+                    executor=executor,
+                )
+        except KeyboardInterrupt:
+            # A moment before the cells, or after them: what there is of them is reported.
+            interrupted = True
+        for diagnostic in hopeless:
+            self._output.show(diagnostic)
         return interrupted, cells
 
     def _whole(self, cell: Cell) -> bool:
@@ -319,8 +348,10 @@ class _Matrix:
 
     def _headline(self, table: Table, *, kept: int) -> str:
         flags = self._flags
-        pairs = len(table.pairs())
-        parts = [f"{len(table.rows)} scenarios on {len(table.columns)} frontends: {pairs} cells"]
+        parts = [
+            f"{counted(len(table.rows), 'scenario')} on "
+            f"{counted(len(table.columns), 'frontend')}: {counted(len(table.pairs()), 'cell')}"
+        ]
         if flags.mutant is not None:
             parts.append(f"mutant {flags.mutant}")
         if kept and flags.resume:
@@ -335,18 +366,16 @@ class _Matrix:
         flags = self._flags
         code = table_exit(table.in_order(), interrupted=interrupted)
         found = tuple(flips(table, RELEASES))
-        view = MatrixView(table, found, code, flags.out, tool_version())
+        view = MatrixView(table, found, code, flags.out, tool_version(), invariant_doc)
         document = matrix_document(view)
-        try:
-            for name, text in (
-                ("matrix.json", to_text(document)),
-                ("matrix.md", matrix_markdown(view)),
-                ("matrix.html", matrix_html(view)),
-            ):
-                _write(flags.out / name, text)
-        except OSError as error:
-            raise _cannot_write(flags.out, error) from error
-        self._output.write(document)
+        trouble = self._trouble
+        for name, text in (
+            ("matrix.json", to_text(document)),
+            ("matrix.md", matrix_markdown(view)),
+            ("matrix.html", matrix_html(view)),
+        ):
+            with trouble.kept(flags.out / name):
+                write_text(flags.out / name, text)
         paths = {one.id: os.path.abspath(one.path) for one in loaded}
         bad = [
             Failed(cell.scenario, paths[cell.scenario], cell.frontend)
@@ -354,10 +383,16 @@ class _Matrix:
             if cell.red or cell.status == ERROR
         ]
         if bad or not interrupted:
-            remember(flags.out, bad)
+            with trouble.kept():
+                remember(flags.out, bad)
+        view = replace(view, code=trouble.code(code))
+        with trouble.kept():
+            self._output.write(matrix_document(view))
+        view = replace(view, code=trouble.code(code))
         # Last, since whoever reads it may be gone; the files must not be lost with them.
         self._say(view)
-        return code
+        trouble.show()
+        return view.code
 
     def _say(self, view: MatrixView) -> None:
         for diagnostic in red_diagnostics(view):
@@ -374,7 +409,8 @@ class _Matrix:
         self._output.say("")
         if left := len(view.table.not_run()):
             self._output.say(f"{left} cells were not run; --resume runs them")
-        self._output.say(f"reports: {view.out / 'matrix.html'}, matrix.md, matrix.json")
+        if not self._trouble:
+            self._output.say(f"reports: {view.out / 'matrix.html'}, matrix.md, matrix.json")
         self._output.say(summary(view))
 
 
@@ -410,15 +446,3 @@ def _processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace a report at once, so that a reader never sees half of one."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8", errors="backslashreplace")
-    partial.replace(path)
-
-
-def _cannot_write(out: Path, error: OSError) -> CommandError:
-    title = f"cannot write into {out}: {error.strerror or error}"
-    return CommandError([Diagnostic("error", title)], ExitCode.HARNESS)

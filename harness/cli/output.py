@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -13,6 +14,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from harness.files import write_text
 from harness.reports.diagnostic import Diagnostic, render
 from harness.reports.json_report import to_text
 from harness.scenario.problems import did_you_mean
@@ -130,6 +132,71 @@ def check_folder(value: Path, option: str) -> None:
         raise usage_error(msg, expected="a folder that can be written")
 
 
+def cannot_write(path: Path | str, error: OSError) -> CommandError:
+    """A report that was asked for and cannot be written: exit code 3."""
+    title = f"cannot write {path}: {error.strerror or error}"
+    return CommandError([Diagnostic("error", title)], ExitCode.HARNESS)
+
+
+class Trouble:
+    """What went wrong beside the work, to be told when all else has been."""
+
+    def __init__(self) -> None:
+        self._errors: list[CommandError] = []
+        self._stdout: OSError | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._errors) or self._stdout is not None
+
+    @contextlib.contextmanager
+    def kept(self, path: Path | str = "") -> Iterator[None]:
+        """Keep what is raised inside for later.
+
+        ``path``: the file that is written inside; default: standard output.
+        """
+        try:
+            yield
+        except CommandError as error:
+            self._errors.append(error)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if path:
+                self._errors.append(cannot_write(path, error))
+            else:
+                self._stdout = error
+
+    def code(self, otherwise: ExitCode) -> ExitCode:
+        """The exit code, which an interruption keeps."""
+        return otherwise if otherwise is ExitCode.INTERRUPTED or not self else ExitCode.HARNESS
+
+    def show(self) -> None:
+        """Tell it.
+
+        Raises:
+            OSError: standard output takes nothing more, which ends any command alike.
+        """
+        for error in self._errors:
+            error.show()
+        if self._stdout is not None:
+            raise self._stdout
+
+
+class Folder(click.Path):
+    """A folder for output, which need not exist yet; an empty name would mean this one."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, file_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse an empty name. Raises ``CommandError``."""
+        if value == "":
+            option = param.opts[0] if param is not None else "--out"
+            msg = f"{option}: the name of the folder is empty"
+            raise usage_error(msg, expected="the name of a folder; . is the current one")
+        return super().convert(value, param, ctx)
+
+
 class Output:
     """Text and JSON of one command. Text moves to standard error when JSON goes to stdout."""
 
@@ -167,12 +234,10 @@ class Output:
             sys.stdout.flush()
             return
         text = to_text(document)
-        path = Path(self._json_file)
         try:
-            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+            write_text(Path(self._json_file), text)
         except OSError as error:
-            title = f"cannot write {path}: {error.strerror or error}"
-            raise CommandError([Diagnostic("error", title)], ExitCode.HARNESS) from error
+            raise cannot_write(self._json_file, error) from error
 
 
 def _is_utf8(stream: TextIO) -> bool:

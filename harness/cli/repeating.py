@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.cli.pool import Job, Work, execute
 from harness.matrix.classify import cell_word
@@ -51,7 +52,12 @@ class Repeated:
             if results[-1].status == ERROR:
                 break
         word = cell_word if self.recheck or self.by_known else status_word
-        return merge_repeats(results, word)
+        merged = merge_repeats(results, word)
+        for one in results:
+            if one.failure_file not in {None, merged.failure_file}:
+                # One fault is told once; nothing would name the files of its further plays.
+                Path(str(one.failure_file)).unlink(missing_ok=True)
+        return merged
 
     def _wanted(self, results: list[ScenarioResult]) -> int:
         red = self.recheck and any(cell_word(result) in RED for result in results)

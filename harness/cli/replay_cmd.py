@@ -1,23 +1,39 @@
-"""``wavecheck replay``: play a stored failure again."""
+"""``wavecheck replay``: play a stored failure again, or walk it."""
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import click
 
+from harness.attempt import expectation_name
 from harness.cli.catalogue import invariant_doc
-from harness.cli.output import CommandError, Output, json_option, usage_error
+from harness.cli.near_tape import SEARCH_S, replay_head, search_near_tape
+from harness.cli.output import (
+    CommandError,
+    Folder,
+    Output,
+    check_folder,
+    json_option,
+    usage_error,
+)
 from harness.cli.pool import interruptible
+from harness.cli.search_flags import seconds
+from harness.cli.walking import person_at, walk_through
 from harness.failure import FailureFile, FailureFileError
-from harness.replay import ReplayKind, ReplayOutcome, replay
+from harness.replay import (
+    OpenFailure,
+    ReplayKind,
+    ReplayOutcome,
+    open_failure,
+    replay,
+    replayed,
+)
 from harness.reports.diagnostic import Diagnostic
-from harness.reports.json_report import SCHEMA
-from harness.runner import expectation_name
+from harness.reports.wording import order_lines
 from harness.scenario.problems import ScenarioFileError
 from harness.verdict import VIOLATED, ExitCode
-from harness.version import tool_version
+from harness.walk import Walk
 
 CODES = {
     ReplayKind.REPRODUCED: ExitCode.VIOLATION,
@@ -30,28 +46,65 @@ CODES = {
     "replay",
     epilog="""\b
 Exit codes:
-  1  reproduced: the same invariant is violated again
-  0  no longer violated
-  4  diverged: the run took another way than the recorded one (the message says where)
+  1  reproduced: the same invariant is violated again (--search: found near the old tape)
+  0  no longer violated (--search: in none of the schedules near it)
+  4  diverged: the run took another way than the recorded one (the message says where);
+     --search: nothing near it could be judged
   2  the file cannot be replayed
 
 \b
-Example:
+Examples:
   wavecheck replay wavecheck-out/FILE
+  wavecheck replay wavecheck-out/FILE --step | less
+  wavecheck replay wavecheck-out/FILE --search      after a change of the code
 """,
 )
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option(
+    "--step",
+    is_flag=True,
+    help="Walk the run event by event, with every choice; not on a terminal: all of it at once.",
+)
+@click.option(
+    "--search",
+    is_flag=True,
+    help="Look for the failure in the schedules near the recorded one, which a changed program "
+    "does not repeat.",
+)
+@click.option(
+    "--budget",
+    metavar="TIME",
+    callback=seconds,
+    help=f"Time (30s, 2m) that a --search may take. Default: {SEARCH_S:.0f}s.",
+)
+@click.option(
+    "--out",
+    type=Folder(),
+    metavar="DIR",
+    help="Where the failure file of a --search goes. Default: wavecheck-out.",
+)
 @json_option
-def replay_command(file: Path, json_file: str | None) -> int:
+def replay_command(
+    file: Path,
+    step: bool,
+    search: bool,
+    budget: float | None,
+    out: Path | None,
+    json_file: str | None,
+) -> int:
     """Play a failure again from the FILE that `wavecheck run` wrote.
 
     The file holds the scenario, the target and every choice of the failing run, so that a
     simulated failure comes back event by event. A failure on a real target is tried a few times.
     """
     output = Output(json_file)
+    _check_flags(step=step, search=search, budget=budget, out=out)
     try:
         with interruptible():
-            outcome = replay(file)
+            if search:
+                opened = _with_tape(file, "--search")
+                return search_near_tape(opened, SEARCH_S if budget is None else budget, out, output)
+            outcome = _walked(_with_tape(file, "--step"), output) if step else replay(file)
     except FailureFileError as error:
         raise usage_error(str(error)) from error
     except ScenarioFileError as error:
@@ -61,53 +114,55 @@ def replay_command(file: Path, json_file: str | None) -> int:
     failure = outcome.failure
     output.write(
         {
-            "schema": SCHEMA,
-            "tool": {"version": tool_version()},
-            "file": str(file),
-            "scenario": failure.scenario_id,
-            "target": failure.target,
-            "frontend": failure.frontend,
-            "frontend_args": list(failure.frontend_args),
-            "frontend_env": dict(failure.request.environment),
-            "attach": failure.attach,
-            "adapter": failure.adapter,
-            "profile": failure.profile,
-            "mutant": failure.mutant,
+            **replay_head(failure, file),
             "violated": failure.violated,
             "outcome": outcome.kind.value,
             "text": outcome.text,
             "digest": outcome.attempt.digest or None if outcome.attempt is not None else None,
             "digest_matches": outcome.digest_matches,
             "witness": list(outcome.witness_lines),
+            "departures": None if failure.departures is None else list(failure.departures),
             "exit": int(code),
         }
     )
     return int(code)
 
 
-def _setting(failure: FailureFile) -> list[str]:
-    """What the failure was seen on and how it was started, as far as it was not the default."""
-    given = {
-        "target": failure.target,
-        "frontend": failure.frontend,
-        "attached to": failure.attach,
-        "adapter": failure.adapter,
-        "profile": failure.profile,
-        "mutant": failure.mutant,
-    }
-    told = [f"{name} {value}" for name, value in given.items() if value is not None]
-    told += [f"frontend-arg {shlex.quote(word)}" for word in failure.frontend_args]
-    told += [f"frontend-env {name}" for name, _ in failure.request.environment]
-    return told
+def _check_flags(*, step: bool, search: bool, budget: float | None, out: Path | None) -> None:
+    if step and search:
+        msg = "--step and --search exclude each other"
+        raise usage_error(msg, help_text="walk what the search finds: it writes a failure file")
+    for name, value in (("--budget", budget), ("--out", out)):
+        if value is not None and not search:
+            msg = f"{name} goes with --search only"
+            raise usage_error(msg)
+    if out is not None:
+        check_folder(out, "--out")
+
+
+def _with_tape(file: Path, flag: str) -> OpenFailure:
+    opened = open_failure(file)
+    if opened.tape is None:
+        msg = f"{flag} needs choices, and nobody chooses the order on {opened.failure.target}"
+        help_text = 'the events of the recorded run are in the file, under "events"'
+        raise usage_error(msg, help_text=help_text)
+    return opened
+
+
+def _walked(opened: OpenFailure, output: Output) -> ReplayOutcome:
+    walk = Walk()
+    outcome = replayed(opened, walk)
+    walk_through(walk.moments, output, keys=person_at(output))
+    return outcome
 
 
 def _message(outcome: ReplayOutcome, file: Path) -> Diagnostic:
     failure = outcome.failure
-    where = f"{failure.scenario_id} ({', '.join(_setting(failure))})"
+    where = f"{failure.scenario_id} ({', '.join(failure.settings)})"
     if outcome.kind is not ReplayKind.REPRODUCED:
         helps = {
             ReplayKind.GONE: "nothing to do; delete the file",
-            ReplayKind.DIVERGED: "the code changed since; run the scenario again",
+            ReplayKind.DIVERGED: "the code changed since: --search looks near the old tape",
         }
         return Diagnostic(
             "note",
@@ -134,10 +189,21 @@ def _message(outcome: ReplayOutcome, file: Path) -> Diagnostic:
         verdict.message if verdict is not None else outcome.text,
         code=failure.violated,
         where=where,
-        facts=(("replay", outcome.text), ("statement", doc.get("statement", ""))),
+        facts=(
+            ("replay", outcome.text),
+            ("statement", doc.get("statement", "")),
+            *_order(failure),
+        ),
         expected=shown.expected if shown is not None else "",
         seen=shown.seen if shown is not None else "",
         evidence=outcome.witness_lines,
         why=doc.get("reason", ""),
         source=doc.get("source", ""),
     )
+
+
+def _order(failure: FailureFile) -> tuple[tuple[str, str], ...]:
+    """The order of events in which it breaks, where the file says."""
+    if failure.departures is None:
+        return ()
+    return (("order", "\n".join(order_lines(failure.departures))),)

@@ -25,8 +25,10 @@ from harness.cli.last_failed import Failed, recall, remember
 from harness.cli.output import (
     STDOUT,
     CommandError,
+    Folder,
     Output,
     Progress,
+    Trouble,
     check_folder,
     check_writable,
     json_option,
@@ -35,19 +37,22 @@ from harness.cli.output import (
 )
 from harness.cli.pool import Batch, Job, Work, interruptible, run_jobs
 from harness.cli.repeating import Repeated
+from harness.cli.search_flags import SEARCH_FLAGS, SearchFlags, search_options
 from harness.cli.selecting import Part, Shard, chosen, part_options
+from harness.cli.spreading import check_executor, open_executor, spreading_options
 from harness.failure import OUT_DEFAULT
 from harness.mutants import discover as discover_mutants
 from harness.mutants import unseen_note
 from harness.reports.diagnostic import Diagnostic
 from harness.reports.json_report import run_document
 from harness.reports.junit import junit, write_junit
-from harness.reports.text import diagnostics, result_line, summary_line
+from harness.reports.text import Origin, diagnostics, result_line, summary_line
+from harness.reports.wording import counted
 from harness.results import ScenarioResult
 from harness.runner import RunOptions, run_scenario
 from harness.scenario import selection
 from harness.scenario.loader import LoadedScenario
-from harness.strategies import discover as discover_strategies
+from harness.start_failures import StartFailures
 from harness.targets.base import TargetError, TargetInfo
 from harness.targets.registry import KINDS, is_black_box, open_target
 from harness.targets.request import TargetRequest
@@ -68,6 +73,8 @@ TIMEOUT_S = 300
 """Default time limit of one scenario, in seconds: a safety net far above what any needs. Each
 schedule adds one second."""
 
+NAMED_MAX = 3
+"""How many of the scenarios that were not run are named; the JSON has them all."""
 TIMEOUT_MAX_S = 1_000_000
 """Largest time limit, in seconds: more than a week."""
 
@@ -82,6 +89,7 @@ Examples:
   wavecheck run --target vllm-rs --frontend 0.28.0 --json result.json
   wavecheck run --target vllm-rs --frontend target/release/vllm-rs --as-release 0.33.0 --quick
   wavecheck run --target vllm-rs --frontend 0.33.0 --shard 1/4 --repeat 3
+  wavecheck run --schedules 100000 --executor dask://scheduler.example:8786
 """
 
 
@@ -103,7 +111,8 @@ def a_number(
     default="sim",
     show_default=True,
     help="What is judged: our reference client in simulation (sim) or over real sockets (zmq), "
-    "or the real Rust frontend (vllm-rs).",
+    "the real Rust frontend (vllm-rs), vLLM's own Python classes (vllm-py), or any client behind "
+    "the line protocol (adapter).",
 )
 @click.option(
     "--frontend",
@@ -128,25 +137,7 @@ def a_number(
     help="The release whose protocol is spoken and whose promises are judged; all = each one "
     "that applies. Default: the newest that applies.",
 )
-@click.option(
-    "--schedules",
-    type=click.IntRange(1, 10_000_000),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="How many orders of events are tried for each scenario.",
-)
-@click.option(
-    "--strategy", default="fifo", show_default=True, metavar="S", help="Who picks the orders."
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**63 - 1),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Seed of the strategy; the same seed plays the same schedules anywhere.",
-)
+@search_options
 @click.option("--mutant", metavar="ID", help="Judge a reference client that has this known bug.")
 @part_options
 @click.option(
@@ -159,14 +150,7 @@ def a_number(
     "violation.",
 )
 @click.option("-x", "stop_first", is_flag=True, help="Stop at the first violation or error.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 256),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Worker processes.",
-)
+@spreading_options("1")
 @click.option(
     "--timeout",
     type=click.FloatRange(0, TIMEOUT_MAX_S, min_open=True),
@@ -188,9 +172,15 @@ def a_number(
 @click.option("--junit", "junit_file", metavar="FILE", help="Write a JUnit XML report.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Folder(),
     metavar="DIR",
     help="Where failure files go. Default: wavecheck-out, made at the first failure.",
+)
+@click.option(
+    "--shrink/--no-shrink",
+    default=True,
+    show_default=True,
+    help="Show a failing order of events with as few departures from FIFO as possible.",
 )
 def run_command(names: tuple[str, ...], **flags: Any) -> int:
     """Play scenarios and judge what the target did.
@@ -203,6 +193,12 @@ def run_command(names: tuple[str, ...], **flags: Any) -> int:
     """
     with interruptible():
         return int(_Run(names, **flags).go())
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first few names, in brackets."""
+    more = ", ..." if len(names) > NAMED_MAX else ""
+    return f" ({', '.join(names[:NAMED_MAX])}{more})"
 
 
 def _same_file(one: str, other: str) -> bool:
@@ -219,9 +215,6 @@ class _Flags:
     attach: str | None
     adapter: str | None
     profile: str | None
-    schedules: int
-    strategy: str
-    seed: int
     mutant: str | None
     word: str | None
     quick: bool
@@ -229,13 +222,15 @@ class _Flags:
     last_failed: bool
     repeat: int
     stop_first: bool
-    jobs: int
+    jobs: int | None
+    executor: str | None
     timeout: float | None
     allow_known: bool
     strict: bool
     json_file: str | None
     junit_file: str | None
     out: Path | None
+    shrink: bool
 
     @property
     def release(self) -> str | None:
@@ -248,10 +243,18 @@ class _Flags:
         return self.out if self.out is not None else Path(OUT_DEFAULT)
 
 
+def _origin(loaded: LoadedScenario) -> Origin:
+    places = (loaded.positions.find(("steps", i)) for i in range(len(loaded.scenario.steps)))
+    return Origin(str(loaded.path), tuple((place.line, place.column) for place in places))
+
+
 class _Run:
     """One invocation."""
 
     def __init__(self, names: Sequence[str], **flags: Any) -> None:
+        self._search = SearchFlags.of(
+            **{name: flags.pop(name) for name in SEARCH_FLAGS},
+        )
         self._flags = _Flags(**flags)
         self._names = names
         self._output = Output(self._flags.json_file)
@@ -261,6 +264,10 @@ class _Run:
         self._killers = [m.killed_by for m in discover_mutants() if m.id == self._flags.mutant]
         self._named: dict[str, list[str]] = {}
         self._paths: dict[str, str] = {}
+        self._origins: dict[str, Origin] = {}
+        self._starts = StartFailures()
+        self._about_starts: set[str] = set()
+        self._start_told: str | None = None
 
     def go(self) -> ExitCode:
         """Check the flags, play, report."""
@@ -271,30 +278,41 @@ class _Run:
         except TargetError as error:
             return self._no_target(error)
         self._named = {one.id: one.scenario.invariants for one in loaded}
+        self._about_starts = {one.id for one in loaded if one.scenario.connect_fails}
         self._paths = {one.id: os.path.abspath(one.path) for one in loaded}
+        self._origins = {
+            one.id: _origin(one) for one in loaded if not selection.is_builtin(one.path)
+        }
         jobs = self._jobs(loaded)
         self._total = len(jobs)
-        self._output.say(self._headline(info, len(loaded)))
-        self._tell_progress(jobs)
-        batch = run_jobs(
-            jobs,
-            self._work(),
-            processes=self._flags.jobs,
-            on_result=lambda result: self._tell(result, jobs),
-            stops=self._stops,
-        )
+        try:
+            self._output.say(self._headline(info, len(loaded)))
+            self._tell_progress(jobs)
+            batch = run_jobs(
+                jobs,
+                self._work(),
+                processes=self._flags.jobs or 1,
+                executor=open_executor(self._flags.executor),
+                on_result=lambda result: self._tell(result, jobs),
+                stops=self._stops,
+            )
+        except KeyboardInterrupt:
+            # Before anything was begun: ``run_jobs`` itself keeps what there is.
+            batch = Batch((), interrupted=True, not_run=tuple(range(len(jobs))))
         self._progress.clear()
         for result in batch.results[self._told :]:
             self._print(result)
-        return self._report(info, batch)
+        if self._starts.hopeless:
+            help_text = "the first message above says how it ended, and by which command"
+            self._output.show(Diagnostic("error", self._starts.title, help=help_text))
+        return self._report(info, jobs, batch)
 
     # --- before -----------------------------------------------------------------------------
 
     def _check_words(self) -> None:
         flags = self._flags
-        if flags.strategy not in discover_strategies():
-            msg = "strategy"
-            raise unknown_word(msg, flags.strategy, discover_strategies())
+        self._search.check_ordered(flags.target, ordered=flags.target == "sim")
+        check_executor(flags.executor, flags.jobs, flags.attach)
         mutants = [mutant.id for mutant in discover_mutants()]
         if flags.mutant is not None and flags.mutant not in mutants:
             msg = "mutant"
@@ -423,11 +441,13 @@ class _Run:
             target=flags.target,
             frontend=fixed_path(flags.frontend),
             profile=flags.release,
-            schedules=flags.schedules,
-            strategy=flags.strategy,
-            seed=flags.seed,
+            schedules=self._search.schedules,
+            strategy=self._search.strategy,
+            limits=self._search.limits,
+            budget_s=self._search.budget_s,
+            seed=self._search.seed,
             mutant=flags.mutant,
-            timeout_s=flags.timeout or TIMEOUT_S + flags.schedules,
+            timeout_s=flags.timeout or self._time_limit_s(),
             allow_known=flags.allow_known,
             strict=flags.strict,
             out=flags.out,
@@ -435,18 +455,28 @@ class _Run:
             frontend_env=flags.frontend_env,
             attach=flags.attach,
             adapter=flags.adapter,
+            shrink=flags.shrink,
         )
+        # A single schedule, or one that another one decides, is no share of work.
+        divisible = flags.target == "sim" and flags.repeat == 1 and options.search().divisible
         if flags.profile != ALL:
-            return [Job(one, options, flags.repeat) for one in loaded]
+            return [Job(one, options, flags.repeat, divisible) for one in loaded]
         return [
-            Job(one, replace(options, profile=release), flags.repeat)
+            Job(one, replace(options, profile=release), flags.repeat, divisible)
             for one in loaded
             for release in selection.releases_of(one.scenario, RELEASES)
         ]
 
+    def _time_limit_s(self) -> float:
+        """The safety net of one scenario: far above what it needs."""
+        search = self._search
+        if search.open_ended:
+            return TIMEOUT_S + 2 * (search.budget_s or 0)
+        return TIMEOUT_S + search.schedules + (search.budget_s or 0)
+
     def _headline(self, info: TargetInfo, scenarios: int) -> str:
         flags = self._flags
-        parts = [f"{scenarios} scenarios" if scenarios != 1 else "1 scenario"]
+        parts = [counted(scenarios, "scenario")]
         parts.append(f"target {info.kind} {info.version}")
         if (profile := flags.as_release or flags.profile) is not None:
             parts.append(f"profile {profile}")
@@ -456,8 +486,13 @@ class _Run:
         parts += [f"frontend-env {name}" for name, _ in flags.frontend_env]
         if flags.mutant is not None:
             parts.append(f"mutant {flags.mutant}")
-        many = f"{flags.schedules} schedule{'' if flags.schedules == 1 else 's'}"
-        parts.append(f"strategy {flags.strategy}, {many}, seed {flags.seed}")
+        search = self._search
+        parts.append(f"strategy {search.strategy}")
+        if not search.open_ended:
+            parts.append(counted(search.schedules, "schedule"))
+        if search.budget_s is not None:
+            parts.append(f"at most {search.budget_s:g} s each")
+        parts.append(f"seed {search.seed}")
         if flags.repeat > 1:
             parts.append(f"{flags.repeat} repeats")
         return f"wavecheck {tool_version()}: {', '.join(parts)}"
@@ -466,6 +501,8 @@ class _Run:
 
     def _stops(self, result: ScenarioResult) -> bool:
         flags = self._flags
+        if self._starts.take(result, connect_fails=result.scenario in self._about_starts):
+            return True
         if not flags.stop_first:
             return False
         bad = counts(result, allow_known=flags.allow_known, strict=flags.strict)
@@ -485,11 +522,16 @@ class _Run:
     def _print(self, result: ScenarioResult) -> None:
         allow_known = self._flags.allow_known
         self._output.say(result_line(result, allow_known=allow_known))
+        if result.start_failure is not None and result.start_failure == self._start_told:
+            self._output.say(f"{'':<10} it did not start, as told above")
+            return
+        self._start_told = result.start_failure or self._start_told
         messages = diagnostics(
             result,
             invariant_doc,
             allow_known=allow_known,
             strict=self._flags.strict,
+            origin=self._origins.get(result.scenario),
             preferred=self._preferred(result),
         )
         for diagnostic in messages:
@@ -501,7 +543,7 @@ class _Run:
 
     # --- after ------------------------------------------------------------------------------
 
-    def _report(self, info: TargetInfo, batch: Batch) -> ExitCode:
+    def _report(self, info: TargetInfo, jobs: Sequence[Job], batch: Batch) -> ExitCode:
         flags, results = self._flags, batch.results
         code = exit_code(
             results,
@@ -509,26 +551,36 @@ class _Run:
             strict=flags.strict,
             interrupted=batch.interrupted,
         )
+        trouble = Trouble()
+        if flags.junit_file is not None:
+            with trouble.kept(flags.junit_file):
+                self._write_junit(info, results, Path(flags.junit_file))
+        with trouble.kept():
+            self._remember(batch)
+        # All that is written says the code that the command ends with, as far as it is known.
+        left = [jobs[index].loaded.id for index in batch.not_run]
+        with trouble.kept():
+            self._output.write(run_document(info, results, trouble.code(code), left))
+        code = trouble.code(code)
+        if left:
+            self._output.say(f"not run: {len(left)}{_some(left)}")
         self._output.say(
             summary_line(results, code, allow_known=flags.allow_known, strict=flags.strict)
         )
-        self._output.write(run_document(info, results, code))
-        self._remember(batch)
-        if flags.junit_file is not None:
-            report = junit(
-                results,
-                invariant_doc,
-                target=info.kind,
-                allow_known=flags.allow_known,
-                strict=flags.strict,
-                preferred=self._preferred,
-            )
-            try:
-                write_junit(report, Path(flags.junit_file))
-            except OSError as error:
-                title = f"cannot write {flags.junit_file}: {error.strerror or error}"
-                raise CommandError([Diagnostic("error", title)], ExitCode.HARNESS) from error
+        trouble.show()
         return code
+
+    def _write_junit(self, info: TargetInfo, results: Sequence[ScenarioResult], path: Path) -> None:
+        flags = self._flags
+        report = junit(
+            results,
+            invariant_doc,
+            target=info.kind,
+            allow_known=flags.allow_known,
+            strict=flags.strict,
+            preferred=self._preferred,
+        )
+        write_junit(report, path)
 
     def _remember(self, batch: Batch) -> None:
         """Keep what failed, for ``--last-failed``; an interrupted run forgets nothing."""

@@ -11,6 +11,7 @@ import click
 
 from harness.cli.last_failed import Failed
 from harness.cli.output import CommandError, usage_error
+from harness.reports.wording import counted
 from harness.scenario import selection
 from harness.scenario.loader import LoadedScenario
 from harness.subsets import quick, shard_of
@@ -116,7 +117,6 @@ def _kept(
     before: Sequence[LoadedScenario], after: list[LoadedScenario], what: str
 ) -> list[LoadedScenario]:
     if not after:
-        count = f"{len(before)} scenarios" if len(before) != 1 else "1 scenario"
-        msg = f"none of {count} {what}"
+        msg = f"none of {counted(len(before), 'scenario')} {what}"
         raise usage_error(msg, help_text="see `wavecheck list scenarios`")
     return after

@@ -10,6 +10,7 @@ import click
 
 from harness.cli.output import Output, json_option
 from harness.reports.json_report import SCHEMA
+from harness.reports.wording import counted
 from harness.scenario.loader import SUFFIXES, load, scenario_id
 from harness.scenario.problems import Problem, ScenarioFileError
 from harness.scenario.selection import find_files
@@ -108,7 +109,5 @@ def _problems(error: ScenarioFileError) -> dict[str, Any]:
 
 
 def _summary(valid: int, invalid: int) -> str:
-    def count(number: int, word: str) -> str:
-        return f"{number} {'file' if number == 1 else 'files'} {word}"
-
-    return count(valid, "valid") + (f", {count(invalid, 'invalid')}" if invalid else "")
+    bad = f", {counted(invalid, 'file')} invalid" if invalid else ""
+    return f"{counted(valid, 'file')} valid{bad}"

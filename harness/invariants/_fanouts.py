@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from client.events import (
+    HealthFailed,
     UtilityRegistered,
     UtilityReleased,
     UtilityReplyDropped,
@@ -72,7 +73,8 @@ class FanOut:
         calls: call id → engine, in the order in which they became known.
         seen: call id → UTILITY at the engine.
         replies: call id → replies that carried it, by any engine.
-        released: call id → its waiter was removed, or went with a reply that was dropped.
+        released: call id → its waiter was removed, went with a reply that was dropped, or with
+            a client that failed.
         ambiguous: another call of the same method began before either was seen, so that the
             ids may be the other's.
     """
@@ -144,6 +146,7 @@ class FanOutBook:
         UtilitySettled,
         UtilityReleased,
         UtilityReplyDropped,
+        HealthFailed,
     )
 
     def __init__(self, context: RunContext) -> None:
@@ -159,16 +162,8 @@ class FanOutBook:
         """Take one record."""
         event = record.event
         match event:
-            case UtilityStarted():
-                self.fans[event.op] = FanOut(event, record)
-            case UtilityEnded():
-                fan = self.fans.get(event.op)
-                if fan is not None and fan.ended is None:
-                    fan.ended, fan.end = record, event
-            case CancelRequested():
-                fan = self.fans.get(event.op)
-                if fan is not None and fan.ended is None and fan.left is None:
-                    fan.left = record
+            case UtilityStarted() | UtilityEnded() | CancelRequested():
+                self._caller(record, event)
             case UtilityRegistered():
                 self._register(record, event)
             case UtilitySeen():
@@ -185,8 +180,27 @@ class FanOutBook:
                 fan = self.by_call.get(event.call_id)
                 if fan is not None:
                     fan.released.setdefault(event.call_id, record)
+            case HealthFailed():
+                # A client that fails lets go of all its waiters, without an event for each.
+                for fan in self.fans.values():
+                    for call_id in fan.registered:
+                        fan.released.setdefault(call_id, record)
             case _:
                 pass
+
+    def _caller(
+        self, record: Record, event: UtilityStarted | UtilityEnded | CancelRequested
+    ) -> None:
+        if isinstance(event, UtilityStarted):
+            self.fans[event.op] = FanOut(event, record)
+            return
+        fan = self.fans.get(event.op)
+        if fan is None or fan.ended is not None:
+            return
+        if isinstance(event, UtilityEnded):
+            fan.ended, fan.end = record, event
+        elif fan.left is None:
+            fan.left = record
 
     def _register(self, record: Record, event: UtilityRegistered) -> None:
         if event.method == FENCE_METHOD:

@@ -7,20 +7,19 @@ out answers a request of an earlier wave (protocol page, 11.2).
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from client.events import FirstRequestHandled
 from harness.invariants._adds import AddBook
 from harness.invariants._calls import CallBook
-from harness.invariants._run import STATE, RunInvariant, event_types
+from harness.invariants._run import RunInvariant, event_types
 from harness.invariants._waves import WaveBook, is_probe
 from harness.invariants.base import RunContext
 from harness.trace.events import Record
 from mock_engines.events import StartWaveSeen
 
-FIRST_REQUESTS = event_types(
-    STATE, CallBook.HANDLES, AddBook.HANDLES, WaveBook.HANDLES, (StartWaveSeen, FirstRequestHandled)
-)
+FIRST_REQUESTS = event_types((StartWaveSeen, FirstRequestHandled))
 
 
 @dataclass(slots=True)
@@ -37,10 +36,9 @@ class FirstRequestInvariant(RunInvariant):
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self.calls = CallBook()
-        self.adds = AddBook()
-        self.waves = WaveBook(context)
-        self.books += [self.calls, self.adds, self.waves]
+        self.calls = context.shelf.book(CallBook)
+        self.adds = context.shelf.book(AddBook)
+        self.waves = context.shelf.book(WaveBook, context)
         self.broadcasts: dict[tuple[int, int | None], Broadcast] = {}
         self.rewound = False
         """An engine was told a smaller wave: what follows is a consequence."""
@@ -74,9 +72,14 @@ class FirstRequestInvariant(RunInvariant):
         return [b for b in self.broadcasts.values() if b.wave not in self.waves.starts]
 
     def _all_adds_arrived(self) -> bool:
-        with_add = {
-            call.op
+        """Each call has an ADD; of those that share an id, there are as many."""
+        arrived = Counter(
+            calls[0].op
             for episode in self.adds.episodes
-            for call in self.calls.of_request(episode.event.request_id, episode.event.external_id)
-        }
-        return all(op in with_add for op in self.calls.calls)
+            if (calls := self.calls.of_request(episode.event.request_id, episode.event.external_id))
+        )
+        return all(
+            arrived[alike[0].op] >= len(alike)
+            for call in self.calls.calls.values()
+            if (alike := self.calls.of_request(call.event.external_id))
+        )

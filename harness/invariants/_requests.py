@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from harness.invariants._adds import AddBook, Episode
 from harness.invariants._calls import Call, CallBook
-from harness.invariants._run import STATE, RunInvariant, event_types
+from harness.invariants._run import RunInvariant
 from harness.invariants.base import RunContext
-
-REQUESTS = event_types(STATE, CallBook.HANDLES, AddBook.HANDLES)
 
 
 class RequestInvariant(RunInvariant):
@@ -15,9 +13,8 @@ class RequestInvariant(RunInvariant):
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self.calls = CallBook()
-        self.adds = AddBook()
-        self.books += [self.calls, self.adds]
+        self.calls = context.shelf.book(CallBook)
+        self.adds = context.shelf.book(AddBook)
 
     def calls_of(self, episode: Episode) -> list[Call]:
         """The calls that an ADD may belong to."""

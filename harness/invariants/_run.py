@@ -6,10 +6,10 @@ Not an invariant: classes here have no id, so that ``discover`` passes them by.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from client.events import ClientClosed, HealthFailed
-from harness.invariants.base import Invariant, RunContext
+from harness.invariants.base import Book, Invariant, RunContext, Taker
 from harness.trace.events import (
     Fenced,
     HealthSample,
@@ -27,15 +27,6 @@ EventTypes = tuple[type, ...]
 def event_types(*groups: Iterable[type]) -> EventTypes:
     """Join groups of event types, each type once (a checker is fed once for each entry)."""
     return tuple(dict.fromkeys(cls for group in groups for cls in group))
-
-
-class Book(Protocol):
-    """Follows one aspect of a run."""
-
-    HANDLES: ClassVar[EventTypes]
-
-    def feed(self, record: Record) -> None:
-        """Take one record, of any type."""
 
 
 class FrontendState:
@@ -89,27 +80,31 @@ class RunInvariant(Invariant):
     Stopping a frontend cancels whatever is open; that is no behaviour to judge, so records
     after ``RunEnded`` are ignored, log lines apart (a log is read with delay).
 
-    Subclasses put their books into ``self.books`` and their types into ``handles``, and
-    override ``see`` and, where needed, ``at_rest``.
+    Subclasses take their books from ``context.shelf``, name in ``handles`` what ``see`` itself
+    reads (``ENDS`` come anyway), and override ``see`` and, where needed, ``at_rest``.
     """
 
     ENDS: ClassVar[EventTypes] = (Fenced, RunEnded)
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self.state = FrontendState(context)
-        self.books: list[Book] = [self.state]
+        self.state = context.shelf.book(FrontendState, context)
         self.ended: Record | None = None
         self.fenced: Record | None = None
         """The final fence: everything sent has arrived."""
 
+    @classmethod
+    def taker(cls, event_type: type, *, over: bool) -> Taker | None:
+        """Most records go to ``see`` at once: that is called for most records of a run."""
+        if event_type in cls.ENDS:
+            return None if over else cls.on_event
+        if event_type not in cls.handles or (over and event_type is not LogLine):
+            return None
+        return cls.see
+
     def on_event(self, record: Record) -> None:
-        """Feed the books, then the checker itself."""
+        """Take one of the ends."""
         event = record.event
-        if self.ended is not None and type(event) is not LogLine:
-            return
-        for book in self.books:
-            book.feed(record)
         if isinstance(event, Fenced) and event.phase == "end":
             self.fenced = record
         self.see(record)
@@ -134,5 +129,4 @@ class RunInvariant(Invariant):
         return frozenset(self.context.scenario.open_at_end)
 
 
-STATE = event_types(FrontendState.HANDLES, RunInvariant.ENDS)
-"""What every ``RunInvariant`` handles at least."""
+__all__ = ["Book", "EventTypes", "FrontendState", "RunInvariant", "event_types"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.invariants._requests import REQUESTS, RequestInvariant
+from harness.invariants._requests import RequestInvariant
 from harness.invariants._run import event_types
 from harness.invariants.base import RunContext
 from harness.trace.events import Record
@@ -30,7 +30,7 @@ class FailureHasACause(RequestInvariant):
 
     id = "answer.failure-has-a-cause"
     needs = frozenset({"see.wire", "see.results"})
-    handles = event_types(REQUESTS, (OutputSent,))
+    handles = event_types((OutputSent,))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)

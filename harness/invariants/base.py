@@ -7,17 +7,22 @@ Reason, Source, Limits. A checker takes records as they happen and keeps only it
 from __future__ import annotations
 
 import enum
+import functools
 import inspect
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from harness.scenario.model import Scenario
-from harness.trace.events import Event, Record
+from harness.trace.events import Event, Record, RunEnded
+
+Taker = Callable[[Any, Record], None]
+"""A method of an invariant or of a book that takes one record."""
+P = ParamSpec("P")
 
 
 class Level(enum.Enum):
@@ -45,6 +50,44 @@ class Violation:
     """Trace numbers, in order."""
 
 
+class Book(Protocol):
+    """Follows one aspect of a run. Checkers read it; nobody but ``feed`` changes it."""
+
+    HANDLES: ClassVar[tuple[type, ...]]
+
+    def feed(self, record: Record) -> None:
+        """Take one record whose event type is in ``HANDLES``."""
+
+
+B = TypeVar("B", bound=Book)
+
+
+class Shelf:
+    """The books of one run: one of each kind, however many checkers read it.
+
+    Thirty checkers that each kept books of their own took a quarter of a run's time.
+    """
+
+    def __init__(self) -> None:
+        self._books: dict[Callable[..., Book], Book] = {}
+
+    def book(self, kind: Callable[P, B], *args: P.args, **kwargs: P.kwargs) -> B:
+        """Return the book of this kind; made of the arguments if it is the first request."""
+        found = self._books.get(kind)
+        if found is None:
+            found = self._books[kind] = kind(*args, **kwargs)
+        return found  # type: ignore[return-value]  # it was made by ``kind``
+
+    @property
+    def books(self) -> tuple[Book, ...]:
+        """All books, in the order in which they were asked for."""
+        return tuple(self._books.values())
+
+    def clear(self) -> None:
+        """Let go of the books, some of which refer to this shelf through their context."""
+        self._books.clear()
+
+
 @dataclass(frozen=True, slots=True)
 class RunContext:
     """What a checker may know beside the trace."""
@@ -53,6 +96,8 @@ class RunContext:
     release: Version
     capabilities: frozenset[str]
     ranks: tuple[int, ...]
+    shelf: Shelf = field(default_factory=Shelf, compare=False, repr=False)
+    """Fed by the judge, before its checkers, up to ``RunEnded``."""
 
 
 @dataclass
@@ -84,6 +129,12 @@ class Invariant:
     def on_event(self, record: Record) -> None:
         """Take one record whose event type is in ``handles``."""
         raise NotImplementedError
+
+    @classmethod
+    def taker(cls, event_type: type, *, over: bool) -> Taker | None:
+        """Its method that takes records of this type, if any; ``over``: the run has ended."""
+        del over
+        return cls.on_event if event_type in cls.handles else None
 
     def at_end(self) -> None:
         """Judge what can only be judged once the trace is complete."""
@@ -127,6 +178,65 @@ class Verdict:
     witness: tuple[int, ...] = field(default=())
 
 
+Route = tuple[tuple[tuple[int, Taker], ...], tuple[tuple[int, Taker], ...]]
+"""Where the records of one event type go: to which books, then to which checkers, each by its
+place among those of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Which invariants judge a release on a target, and who takes what: the same in every run.
+
+    Attributes:
+        levels: those of the judging, as text (an enum's ``value`` is a call into Python).
+        skipped: verdicts of those that do not judge.
+    """
+
+    judging: tuple[type[Invariant], ...]
+    levels: tuple[str, ...]
+    skipped: tuple[Verdict, ...]
+    _routes: dict[tuple[tuple[type[Book], ...], bool], dict[type, Route]] = field(
+        default_factory=dict
+    )
+
+    def routes(self, books: tuple[type[Book], ...], *, over: bool) -> dict[type, Route]:
+        """The routes found so far, for runs that keep these books."""
+        return self._routes.setdefault((books, over), {})
+
+    def route(self, books: tuple[type[Book], ...], kind: type, *, over: bool) -> Route:
+        """Find where records of an event type go, before or after the end of a run."""
+        found = ((place, cls.taker(kind, over=over)) for place, cls in enumerate(self.judging))
+        return (
+            tuple(
+                (place, book.feed)
+                for place, book in enumerate(books)
+                if not over and kind in book.HANDLES
+            ),
+            tuple((place, take) for place, take in found if take is not None),
+        )
+
+
+@functools.lru_cache(maxsize=64)
+def bench_for(
+    invariants: tuple[type[Invariant], ...], release: Version, capabilities: frozenset[str]
+) -> Bench:
+    """Choose who judges. Cached: comparing versions and capabilities is slow."""
+    judging: list[type[Invariant]] = []
+    skipped: list[Verdict] = []
+    for cls in invariants:
+        missing = sorted(cls.needs - capabilities)
+        if not cls.applies_to(release):
+            reason = f"no promise of {release} (applies to {cls.profiles})"
+        elif missing:
+            reason = f"target lacks {', '.join(missing)}"
+        else:
+            judging.append(cls)
+            continue
+        skipped.append(Verdict(cls.id, cls.level.value, "not_judged", reason, 0))
+    levels = tuple(cls.level.value for cls in judging)
+    return Bench(tuple(judging), levels, tuple(skipped))
+
+
 class Judge:
     """Feeds records to the invariants that apply and collects their verdicts.
 
@@ -134,42 +244,60 @@ class Judge:
     """
 
     def __init__(self, invariants: Iterable[type[Invariant]], context: RunContext) -> None:
-        self._context = context
-        self._checkers: list[Invariant] = []
-        self._skipped: list[Verdict] = []
-        self._by_type: dict[type, list[Invariant]] = {}
-        for cls in invariants:
-            missing = sorted(cls.needs - context.capabilities)
-            if not cls.applies_to(context.release):
-                reason = f"no promise of {context.release} (applies to {cls.profiles})"
-            elif missing:
-                reason = f"target lacks {', '.join(missing)}"
-            else:
-                checker = cls(context)
-                self._checkers.append(checker)
-                for event_type in cls.handles:
-                    self._by_type.setdefault(event_type, []).append(checker)
-                continue
-            self._skipped.append(Verdict(cls.id, cls.level.value, "not_judged", reason, 0))
+        # A shelf of its own: one that is fed by two judges would count everything twice.
+        context = replace(context, shelf=Shelf())
+        self._shelf = context.shelf
+        self._bench = bench_for(tuple(invariants), context.release, context.capabilities)
+        self._checkers = [cls(context) for cls in self._bench.judging]
+        self._books = self._shelf.books
+        self._kinds = tuple(type(book) for book in self._books)
+        self._over = False
+        self._routes = self._bench.routes(self._kinds, over=False)
 
     def feed(self, record: Record) -> None:
-        """Give one record to every checker that handles its type."""
-        for checker in self._by_type.get(type(record.event), ()):
+        """Give one record to the books, then to every checker that reads its type."""
+        kind = record.event.__class__
+        route = self._routes.get(kind)
+        if route is None:
+            route = self._bench.route(self._kinds, kind, over=self._over)
+            self._routes[kind] = route
+        for place, take in route[0]:
+            take(self._books[place], record)
+        for place, take in route[1]:
+            checker = self._checkers[place]
             if checker.violation is None:
-                checker.on_event(record)
+                take(checker, record)
+        if kind is RunEnded:
+            self._over = True
+            self._routes = self._bench.routes(self._kinds, over=True)
 
-    def verdicts(self) -> list[Verdict]:
-        """Close the trace and judge; sorted by invariant id. Call once."""
-        found = list(self._skipped)
-        for checker in self._checkers:
+    @property
+    def violated(self) -> bool:
+        """Whether a ``must`` was seen to break so far."""
+        return any(
+            checker.violation is not None and checker.level is Level.MUST
+            for checker in self._checkers
+        )
+
+    def verdicts(self, *, cut: bool = False) -> list[Verdict]:
+        """Close the trace and judge; sorted by invariant id. Call once.
+
+        ``cut``: the run broke off, so that only what was seen to break by then is judged.
+        """
+        found = list(self._bench.skipped)
+        for checker, level in zip(self._checkers, self._bench.levels, strict=True):
             if checker.violation is None:
-                checker.at_end()
-            found.append(self._judge(checker))
+                if cut:
+                    checker.unjudged = "the run broke off"
+                else:
+                    checker.at_end()
+            found.append(self._judge(checker, level))
+        self._shelf.clear()
         return sorted(found, key=lambda verdict: verdict.invariant)
 
     @staticmethod
-    def _judge(checker: Invariant) -> Verdict:
-        name, level, count = checker.id, checker.level.value, checker.exercised
+    def _judge(checker: Invariant, level: str) -> Verdict:
+        name, count = checker.id, checker.exercised
         if (broken := checker.violation) is not None:
             return Verdict(
                 name,

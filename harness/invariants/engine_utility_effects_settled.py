@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from harness.invariants._fanouts import FanOutBook
-from harness.invariants._run import STATE, RunInvariant, event_types
+from harness.invariants._run import RunInvariant, event_types
 from harness.invariants.base import Kind, Level, RunContext
 from harness.trace.events import Record
 from mock_engines.events import EngineDied, UtilityApplied
@@ -30,12 +30,11 @@ class UtilityEffectsSettled(RunInvariant):
     level = Level.SHOULD
     kind = Kind.EVENTUALLY
     needs = frozenset({"see.wire", "see.results"})
-    handles = event_types(STATE, FanOutBook.HANDLES, (UtilityApplied, EngineDied))
+    handles = event_types((UtilityApplied, EngineDied))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self.fans = FanOutBook(context)
-        self.books.append(self.fans)
+        self.fans = context.shelf.book(FanOutBook, context)
         self._states: dict[int, dict[str, str]] = {rank: {} for rank in context.ranks}
         self._last: dict[int, Record] = {}
         self._touched: dict[int, None] = {}

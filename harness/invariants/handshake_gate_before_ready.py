@@ -5,8 +5,9 @@ from __future__ import annotations
 from harness.invariants._run import event_types
 from harness.invariants.base import Invariant, RunContext
 from harness.trace.events import GateWasOpened, Record
-from mock_engines.behaviours.model import EngineSpec
+from mock_engines.behaviours.model import Join
 from mock_engines.events import EngineDied, EngineJoined, GateOpened
+from mock_engines.specs import script_for
 
 
 class GateBeforeReady(Invariant):
@@ -19,8 +20,9 @@ class GateBeforeReady(Invariant):
         in a collective that it never enters.
     Source: protocol page, sections 3.1 to 3.3 and 22 (13).
     Limits: The gate counts messages, not engines: topologies in which an engine subscribes
-        several times are left out of the second half. Engines that are told to skip the gate, and
-        those that join again later, are left out.
+        several times, or whose number of engines the client is told wrong, are left out of the
+        second half. Engines that are told to skip the gate, and those that join again later, are
+        left out.
     """
 
     id = "handshake.gate-before-ready"
@@ -31,19 +33,12 @@ class GateBeforeReady(Invariant):
         self._gates: dict[int, Record] = {}
         self._joined: dict[int, Record] = {}
         self._opened: dict[str, Record] = {}
-        self._specs = {rank: self._spec(rank) for rank in context.ranks}
-        self._counts_fit = all(
-            spec is None or spec.join.subscribe_times <= 1 for spec in self._specs.values()
+        specs = context.scenario.engines
+        self._joins = {rank: script_for(rank, specs).join for rank in context.ranks}
+        told = context.scenario.topology.config.engine_count
+        self._counts_fit = told in (None, len(context.ranks)) and all(
+            join.subscribe_times <= 1 for join in self._joins.values()
         )
-
-    def _spec(self, rank: int) -> EngineSpec | None:
-        """The entry that speaks of this engine's startup; more specific ones come first."""
-        for spec in self.context.scenario.engines:
-            which = spec.engine
-            named = which == "all" or which == rank or (isinstance(which, list) and rank in which)
-            if named and "join" in spec.model_fields_set:
-                return spec
-        return None
 
     def on_event(self, record: Record) -> None:
         """Keep gates; judge joins and openings."""
@@ -65,8 +60,8 @@ class GateBeforeReady(Invariant):
     def _join(self, record: Record, event: EngineJoined) -> None:
         again = event.engine in self._joined
         self._joined[event.engine] = record
-        spec = self._specs.get(event.engine)
-        own_way = spec is not None and (spec.join.ready_before_gate or bool(spec.join.skip))
+        join = self._joins.get(event.engine, Join())
+        own_way = join.ready_before_gate or bool(join.skip)
         if again or own_way:
             return
         self.exercised += 1
@@ -82,10 +77,7 @@ class GateBeforeReady(Invariant):
         if not self._counts_fit:
             return
         self.exercised += 1
-        for rank, spec in self._specs.items():
-            if spec is None:
-                continue
-            join = spec.join
+        for rank, join in self._joins.items():
             absent = join.never is True or "subscribe" in join.skip or join.subscribe_times == 0
             waits = join.gate is not None and join.gate not in self._opened
             if absent or waits:

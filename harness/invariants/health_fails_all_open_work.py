@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from client.events import HealthFailed
 from harness.invariants._fanouts import FanOutBook
-from harness.invariants._requests import REQUESTS, RequestInvariant
+from harness.invariants._requests import RequestInvariant
 from harness.invariants._run import event_types
 from harness.invariants.base import Kind, RunContext
 from harness.trace.events import CallEnded, Record, UtilityEnded
@@ -41,12 +41,11 @@ class FailsAllOpenWork(RequestInvariant):
     id = "health.fails-all-open-work"
     kind = Kind.EVENTUALLY
     needs = frozenset({"see.wire", "see.results", "see.health"})
-    handles = event_types(REQUESTS, FanOutBook.HANDLES)
+    handles = event_types((HealthFailed, CallEnded, UtilityEnded, AddSeen, UtilitySeen, AbortSeen))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self.fans = FanOutBook(context)
-        self.books.append(self.fans)
+        self.fans = context.shelf.book(FanOutBook, context)
         self._error: str | None = None
 
     def see(self, record: Record) -> None:
@@ -63,7 +62,8 @@ class FailsAllOpenWork(RequestInvariant):
             case UtilityEnded():
                 self._utility_ended(failed, record, event)
             case AddSeen():
-                for call in self.calls.of_request(event.request_id, event.external_id)[-1:]:
+                # Where callers share an id it may be the first one's.
+                for call in self.calls.of_request(event.request_id, event.external_id)[:1]:
                     self._sent(failed, call.started, record, "ADD")
             case UtilitySeen():
                 fan = self.fans.by_call.get(event.call_id)

@@ -21,7 +21,7 @@ class HealthStickyFirst(RunInvariant):
 
     id = "health.sticky-first"
     needs = frozenset({"see.health"})
-    handles = event_types(RunInvariant.ENDS, (HealthFailed, HealthSample))
+    handles = event_types((HealthFailed, HealthSample))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)

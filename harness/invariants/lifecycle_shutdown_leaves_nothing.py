@@ -6,6 +6,7 @@ from client.events import (
     ClientClosed,
     FirstRequestQueued,
     RequestRegistered,
+    RequestReleased,
     UtilityRegistered,
 )
 from harness.invariants._run import event_types
@@ -17,8 +18,9 @@ class ShutdownLeavesNothing(Invariant):
     """A client that was shut down keeps no task and no socket, and does nothing more.
 
     Statement: When ``shutdown`` of a client has ended, none of its tasks runs and none of its
-        sockets is open; afterwards it registers nothing, a snapshot shows nothing in flight, and
-        once its owner lets go of it nothing of its own keeps it alive.
+        sockets is open, and every request that it registered is released; afterwards it registers
+        nothing, a snapshot shows nothing in flight, and once its owner lets go of it nothing of its
+        own keeps it alive.
     Reason: A task that outlives its client keeps the client alive, and with it sockets that the
         next one cannot bind.
     Source: vllm#52671 (a cancelled utility call must leave no task that keeps the client alive);
@@ -33,6 +35,7 @@ class ShutdownLeavesNothing(Invariant):
             ClientClosed,
             ClientReleased,
             RequestRegistered,
+            RequestReleased,
             UtilityRegistered,
             FirstRequestQueued,
             Snapshot,
@@ -42,11 +45,14 @@ class ShutdownLeavesNothing(Invariant):
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
         self._closed: Record | None = None
+        self._in_flight: dict[str, Record] = {}
 
     def on_event(self, record: Record) -> None:
         """Judge the end and what comes after it."""
         event = record.event
-        if isinstance(event, ClientClosed):
+        if isinstance(event, RequestReleased):
+            self._in_flight.pop(event.request_id, None)
+        elif isinstance(event, ClientClosed):
             self.exercised += 1
             self._closed = self._closed or record
             if event.tasks or event.sockets:
@@ -55,6 +61,13 @@ class ShutdownLeavesNothing(Invariant):
                     expected="tasks () and 0 sockets",
                     seen=f"tasks {event.tasks} and {event.sockets} sockets",
                     witness=(record,),
+                )
+            if self._in_flight:
+                self.violate(
+                    "the client forgot requests at its shutdown",
+                    expected="no request in flight",
+                    seen=f"in flight: {', '.join(self._in_flight)}",
+                    witness=(*self._in_flight.values(), record),
                 )
         elif isinstance(event, ClientReleased):
             self.exercised += 1
@@ -65,7 +78,10 @@ class ShutdownLeavesNothing(Invariant):
                     seen="the client is still alive",
                     witness=(record,),
                 )
-        elif self._closed is not None:
+        elif self._closed is None:
+            if isinstance(event, RequestRegistered):
+                self._in_flight[event.request_id] = record
+        else:
             busy = (
                 (*event.in_flight, *event.pending_utility)
                 if isinstance(event, Snapshot)

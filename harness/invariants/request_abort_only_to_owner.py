@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from client.events import RequestRegistered
-from harness.invariants._requests import REQUESTS, RequestInvariant
+from harness.invariants._requests import RequestInvariant
 from harness.invariants._run import event_types
 from harness.invariants.base import RunContext
 from harness.trace.events import Record
@@ -24,7 +24,7 @@ class AbortOnlyToOwner(RequestInvariant):
     """
 
     id = "request.abort-only-to-owner"
-    handles = event_types(REQUESTS, (RequestRegistered,))
+    handles = event_types((RequestRegistered, AbortSeen, AddSeen))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)

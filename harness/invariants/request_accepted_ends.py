@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.invariants._calls import Call
-from harness.invariants._requests import REQUESTS, RequestInvariant
+from harness.invariants._requests import RequestInvariant
 from harness.invariants._run import event_types
 from harness.invariants.base import Kind, RunContext
 from harness.trace.events import ConnectEnded, Healed, Record
@@ -25,7 +25,7 @@ class AcceptedEnds(RequestInvariant):
     id = "request.accepted-ends"
     kind = Kind.EVENTUALLY
     needs = frozenset({"see.wire", "see.results"})
-    handles = event_types(REQUESTS, (Healed, ConnectEnded))
+    handles = event_types((Healed, ConnectEnded, EngineDied))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
@@ -88,4 +88,8 @@ class AcceptedEnds(RequestInvariant):
             return [episode.add, episode.finish]
         if episode.aborts:
             return [episode.add, episode.aborts[0]]
+        if episode.died is not None and isinstance(episode.died.event, EngineDied):
+            # It said its last word to whoever listens.
+            said = episode.died.event.how == "sentinel"
+            return [episode.add, episode.died] if said else None
         return None

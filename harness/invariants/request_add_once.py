@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.invariants._requests import REQUESTS, RequestInvariant
+from harness.invariants._requests import RequestInvariant
+from harness.invariants._run import event_types
 from harness.invariants.base import RunContext
 from harness.trace.events import CallEnded, Record
 from mock_engines.events import AddSeen
@@ -22,7 +23,7 @@ class AddOnce(RequestInvariant):
 
     id = "request.add-once"
     needs = frozenset({"see.wire", "see.results"})
-    handles = REQUESTS
+    handles = event_types((AddSeen, CallEnded))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)

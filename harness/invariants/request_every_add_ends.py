@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from client.events import AbortFailed
 from harness.invariants._adds import Episode
-from harness.invariants._requests import REQUESTS, RequestInvariant
+from harness.invariants._requests import RequestInvariant
 from harness.invariants._run import event_types
 from harness.invariants.base import Kind, RunContext
-from harness.trace.events import Record
-from mock_engines.events import AbortSeen
+from harness.trace.events import Fenced, Record
+from mock_engines.events import AbortSeen, FinishedOnlySent, OutputSent
 
 
 class EveryAddEnds(RequestInvariant):
@@ -22,24 +22,35 @@ class EveryAddEnds(RequestInvariant):
     Source: vllm#52671 (cancelled inside call), #9428, #32442 (disconnects); protocol page,
         sections 6.2, 8.2 and 22 (4), (5).
     Limits: Judged behind the final fence. A request that its engine never ends while the caller
-        waits is the engine's doing. A frontend that failed or is shut down aborts nothing, and an
-        ABORT that could not be sent is none of its duty.
+        waits is the engine's doing, as is one that an engine ended before its ADD came. A frontend
+        that failed or is shut down aborts nothing, and an ABORT that could not be sent is none of
+        its duty.
     """
 
     id = "request.every-add-ends"
     kind = Kind.EVENTUALLY
     needs = frozenset({"see.wire", "see.results"})
-    handles = event_types(REQUESTS, (AbortFailed,))
+    handles = event_types((AbortFailed, AbortSeen, OutputSent, FinishedOnlySent, Fenced))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
         self._unsendable: set[tuple[int, str]] = set()
+        self._ends: dict[str, list[int]] = {}
+        """Trace numbers of what engines sent as the end of an id."""
+        self._fences: list[int] = []
 
     def see(self, record: Record) -> None:
         """Look at aborts behind a received finish."""
         event = record.event
         if isinstance(event, AbortFailed):
             self._unsendable.update((event.engine, name) for name in event.request_ids)
+        if isinstance(event, Fenced):
+            self._fences.append(record.seq)
+        if isinstance(event, OutputSent) and event.finish is not None:
+            self._ends.setdefault(event.request_id, []).append(record.seq)
+        elif isinstance(event, FinishedOnlySent):
+            for name in event.request_ids:
+                self._ends.setdefault(name, []).append(record.seq)
         if not isinstance(event, AbortSeen):
             return
         for request_id in event.request_ids:
@@ -57,6 +68,17 @@ class EveryAddEnds(RequestInvariant):
                     witness=(episode.add, episode.finish, record),
                 )
 
+    def _ended_before(self, episode: Episode) -> bool:
+        """Whether its caller may have had an end before the ADD arrived.
+
+        An engine sent one for this id, out of the blue or for an earlier request of it, and no
+        fence was between that and the call.
+        """
+        begun = min(call.started.seq for call in self.calls_of(episode))
+        since = max((seq for seq in self._fences if seq < begun), default=-1)
+        ends = self._ends.get(episode.event.request_id, ())
+        return any(since < seq < episode.add.seq for seq in ends)
+
     def at_rest(self) -> None:
         """Look for requests that an engine still has and nobody waits for."""
         abandoned: list[Episode] = []
@@ -68,6 +90,8 @@ class EveryAddEnds(RequestInvariant):
             if not calls or any(call.gone is None for call in calls):
                 continue
             if (episode.engine, episode.event.request_id) in self._unsendable:
+                continue
+            if self._ended_before(episode):
                 continue
             if self.state.sound:
                 self.exercised += 1

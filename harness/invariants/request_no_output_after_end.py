@@ -19,7 +19,7 @@ class NoOutputAfterEnd(RunInvariant):
 
     id = "request.no-output-after-end"
     needs = frozenset({"see.results"})
-    handles = event_types(RunInvariant.ENDS, (CallOutput, CallEnded))
+    handles = event_types((CallOutput, CallEnded))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)

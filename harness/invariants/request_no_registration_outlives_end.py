@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from client.events import RequestRegistered, RequestReleased
-from harness.invariants._requests import REQUESTS, RequestInvariant
+from harness.invariants._requests import RequestInvariant
 from harness.invariants._run import event_types
 from harness.invariants.base import Kind, RunContext
 from harness.trace.events import Record, Snapshot
@@ -26,7 +26,7 @@ class NoRegistrationOutlivesEnd(RequestInvariant):
     id = "request.no-registration-outlives-end"
     kind = Kind.EVENTUALLY
     needs = frozenset({"see.client-events", "see.registries"})
-    handles = event_types(REQUESTS, (RequestRegistered, RequestReleased, Snapshot))
+    handles = event_types((RequestRegistered, RequestReleased, Snapshot))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)

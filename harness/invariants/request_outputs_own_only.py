@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from harness.invariants._requests import REQUESTS, RequestInvariant
+from harness.invariants._requests import RequestInvariant
 from harness.invariants._run import event_types
 from harness.invariants.base import RunContext
 from harness.trace.events import CallOutput, Record
@@ -52,7 +52,7 @@ class OutputsOwnOnly(RequestInvariant):
 
     id = "request.outputs-own-only"
     needs = frozenset({"see.wire", "see.results"})
-    handles = event_types(REQUESTS, (CallOutput,))
+    handles = event_types((OutputSent, CallOutput))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
@@ -85,7 +85,8 @@ class OutputsOwnOnly(RequestInvariant):
             if not seen:
                 continue
             self.exercised += 1
-            names = ids.get(op, [])
+            # An engine may send for a request whose ADD it never got.
+            names = ids.get(op) or [self.calls.calls[op].event.external_id]
             if not any(self._own(name, seen) for name in names):
                 best = [self._sent[name].tokens for name in names if name in self._sent]
                 self.violate(
@@ -101,5 +102,6 @@ class OutputsOwnOnly(RequestInvariant):
             return False
         if len(sent.engines) > 1:
             return not Counter(seen) - Counter(sent.tokens)
-        reused = len(self.adds.by_id.get(request_id, ())) > 1
+        # What was sent for one request of an id may reach the next one before its own ADD is there.
+        reused = len(self.calls.of_request(request_id)) > 1
         return holds(sent.tokens, seen, anywhere=reused or sent.early)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from harness.invariants._adds import Episode
 from harness.invariants._calls import Call
-from harness.invariants._requests import REQUESTS, RequestInvariant
+from harness.invariants._requests import RequestInvariant
+from harness.invariants._run import event_types
 from harness.trace.events import Record
 from mock_engines.events import AddSeen
 
@@ -23,7 +24,7 @@ class UniqueInFlightIds(RequestInvariant):
 
     id = "request.unique-in-flight-ids"
     needs = frozenset({"see.wire", "see.results"})
-    handles = REQUESTS
+    handles = event_types((AddSeen,))
 
     def see(self, record: Record) -> None:
         """Compare an ADD with earlier ones of its id."""

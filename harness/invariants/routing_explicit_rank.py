@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from harness.invariants._ranks import Asked, asked
-from harness.invariants._requests import REQUESTS, RequestInvariant
+from harness.invariants._requests import RequestInvariant
+from harness.invariants._run import event_types
 from harness.trace.events import CallEnded, Record
 from mock_engines.events import AddSeen
 
@@ -23,7 +24,7 @@ class ExplicitRank(RequestInvariant):
 
     id = "routing.explicit-rank"
     needs = frozenset({"see.wire", "see.results"})
-    handles = REQUESTS
+    handles = event_types((AddSeen, CallEnded))
 
     def see(self, record: Record) -> None:
         """Judge where an ADD arrived, and count calls that were refused."""

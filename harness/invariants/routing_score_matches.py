@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from client.events import RequestRegistered, RequestReleased
 from client.protocol.ids import RANKS_MAX, identity_from_rank
 from client.protocol.profiles import profile_for
-from harness.invariants._run import STATE, RunInvariant, event_types
+from harness.invariants._run import RunInvariant, event_types
 from harness.invariants.base import RunContext
 from harness.trace.events import Fenced, Record
 from mock_engines.events import StatsSent
@@ -40,7 +40,7 @@ class ScoreMatches(RunInvariant):
 
     id = "routing.score-matches"
     needs = frozenset({"see.client-events", "see.wire"})
-    handles = event_types(STATE, (RequestRegistered, RequestReleased, StatsSent))
+    handles = event_types((RequestRegistered, RequestReleased, StatsSent, Fenced))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)

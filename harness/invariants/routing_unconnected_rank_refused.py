@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from harness.invariants._ranks import REFUSED_RANK, asked
-from harness.invariants._requests import REQUESTS, RequestInvariant
+from harness.invariants._requests import RequestInvariant
+from harness.invariants._run import event_types
 from harness.trace.events import CallEnded, Record
+
+DUPLICATE = "DuplicateRequestId"
 
 
 class UnconnectedRankRefused(RequestInvariant):
@@ -15,13 +18,13 @@ class UnconnectedRankRefused(RequestInvariant):
     Reason: A caller that is served somewhere else, or hangs, cannot correct its rank.
     Source: vllm#51178; protocol page, section 7.3.
     Limits: Ranks are those of the topology. A call whose ADD arrived at some engine is judged by
-        ``routing.explicit-rank``. A call that was cancelled, or met a frontend that had failed,
-        is left out.
+        ``routing.explicit-rank``. A call that was cancelled, met a frontend that had failed, or
+        was refused because its id is in flight, is left out.
     """
 
     id = "routing.unconnected-rank-refused"
     needs = frozenset({"see.wire", "see.results"})
-    handles = REQUESTS
+    handles = event_types((CallEnded,))
 
     def see(self, record: Record) -> None:
         """Judge the end of such a call."""
@@ -35,6 +38,9 @@ class UnconnectedRankRefused(RequestInvariant):
         if rank is None or rank in self.context.ranks:
             return
         if any(call in self.calls_of(episode) for episode in self.adds.episodes):
+            return
+        alike = self.calls.of_request(call.event.external_id)
+        if event.error == DUPLICATE and len(alike) > 1:
             return
         self.exercised += 1
         named = event.error == REFUSED_RANK or not self.white

@@ -6,7 +6,7 @@ from typing import Any
 
 from client.protocol.profiles import profile_for
 from harness.invariants._fanouts import FanOut, FanOutBook, engine_order, parse
-from harness.invariants._run import STATE, RunInvariant, event_types
+from harness.invariants._run import RunInvariant, event_types
 from harness.invariants.base import RunContext
 from harness.invariants.utility_result_order import replied_values
 from harness.trace.events import Record, UtilityEnded
@@ -33,12 +33,11 @@ class Aggregation(RunInvariant):
 
     id = "utility.aggregation"
     needs = frozenset({"see.wire", "see.results"})
-    handles = event_types(STATE, FanOutBook.HANDLES)
+    handles = event_types((UtilityEnded,))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self.fans = FanOutBook(context)
-        self.books.append(self.fans)
+        self.fans = context.shelf.book(FanOutBook, context)
         self._order = engine_order(context)
         profile = profile_for(str(context.release))
         self._consensus = profile.consensus_methods

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from client.events import UtilitySettled
 from harness.invariants._fanouts import FanOut, FanOutBook, engine_order
-from harness.invariants._run import STATE, RunInvariant, event_types
+from harness.invariants._run import RunInvariant, event_types
 from harness.invariants.base import RunContext
 from harness.trace.events import Record, UtilityEnded
 
@@ -23,12 +23,11 @@ class ErrorLowestEngine(RunInvariant):
 
     id = "utility.error-lowest-engine"
     needs = frozenset({"see.wire", "see.results"})
-    handles = event_types(STATE, FanOutBook.HANDLES)
+    handles = event_types((UtilityEnded,))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self.fans = FanOutBook(context)
-        self.books.append(self.fans)
+        self.fans = context.shelf.book(FanOutBook, context)
         self._order = engine_order(context)
 
     def see(self, record: Record) -> None:

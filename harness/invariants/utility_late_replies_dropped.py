@@ -6,7 +6,7 @@ from collections import Counter
 
 from client.events import UtilityReplyDropped, UtilitySettled
 from harness.invariants._fanouts import UNEXPECTED_REPLY
-from harness.invariants._run import STATE, RunInvariant, event_types
+from harness.invariants._run import RunInvariant, event_types
 from harness.invariants.base import RunContext
 from harness.trace.events import LogLine, Record
 from mock_engines.events import EngineDied, UtilityReplySent
@@ -31,7 +31,7 @@ class LateRepliesDropped(RunInvariant):
     id = "utility.late-replies-dropped"
     needs = frozenset({"see.wire", "see.results"})
     handles = event_types(
-        STATE, (UtilityReplySent, UtilitySettled, UtilityReplyDropped, EngineDied, LogLine)
+        (UtilityReplySent, UtilitySettled, UtilityReplyDropped, EngineDied, LogLine)
     )
 
     def __init__(self, context: RunContext) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from harness.invariants._fanouts import UNEXPECTED_REPLY, FanOut, FanOutBook
-from harness.invariants._run import STATE, RunInvariant, event_types
+from harness.invariants._run import RunInvariant, event_types
 from harness.invariants.base import RunContext
 from harness.trace.events import Fenced, LogLine, Record, Snapshot, UtilityEnded
 from mock_engines.events import UtilityReplySent
@@ -23,16 +23,16 @@ class NoWaiterOutlivesCall(RunInvariant):
         sections 9.2 and 22 (7).
     Limits: On a black box the witness is the frontend's warning about an unexpected reply, for
         replies sent after a fence behind the end of a cancelled call, or after a failed one.
+        A client that fails lets go of all its waiters at once, without an event for each.
     """
 
     id = "utility.no-waiter-outlives-call"
     needs = frozenset({"see.wire", "see.results"})
-    handles = event_types(STATE, FanOutBook.HANDLES, (Snapshot, LogLine))
+    handles = event_types((UtilityEnded, Snapshot, Fenced, UtilityReplySent, LogLine))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self.fans = FanOutBook(context)
-        self.books.append(self.fans)
+        self.fans = context.shelf.book(FanOutBook, context)
         self._by_log = not self.white and "see.log" in context.capabilities
         self._fences: list[Record] = []
         self._late: list[tuple[FanOut, int, Record]] = []

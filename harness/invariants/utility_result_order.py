@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.invariants._fanouts import UNREADABLE, FanOut, FanOutBook, engine_order, parse
-from harness.invariants._run import STATE, RunInvariant, event_types
+from harness.invariants._run import RunInvariant, event_types
 from harness.invariants.base import RunContext
 from harness.trace.events import Record, UtilityEnded
 
@@ -50,12 +50,11 @@ class ResultOrder(RunInvariant):
 
     id = "utility.result-order"
     needs = frozenset({"see.wire", "see.results"})
-    handles = event_types(STATE, FanOutBook.HANDLES)
+    handles = event_types((UtilityEnded,))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self.fans = FanOutBook(context)
-        self.books.append(self.fans)
+        self.fans = context.shelf.book(FanOutBook, context)
         self._order = engine_order(context)
 
     def see(self, record: Record) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.invariants._fanouts import FanOut, FanOutBook
-from harness.invariants._run import STATE, RunInvariant, event_types
+from harness.invariants._run import RunInvariant, event_types
 from harness.invariants.base import RunContext
 from harness.trace.events import Record, UtilityEnded
 from mock_engines.events import EngineDied, UtilitySeen
@@ -25,12 +25,11 @@ class SettlesBeforeReturn(RunInvariant):
 
     id = "utility.settles-before-return"
     needs = frozenset({"see.wire", "see.results"})
-    handles = event_types(STATE, FanOutBook.HANDLES, (EngineDied,))
+    handles = event_types((EngineDied, UtilityEnded, UtilitySeen))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self.fans = FanOutBook(context)
-        self.books.append(self.fans)
+        self.fans = context.shelf.book(FanOutBook, context)
         self._died: dict[int, Record] = {}
 
     def see(self, record: Record) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.invariants._run import STATE, RunInvariant, event_types
+from harness.invariants._run import RunInvariant, event_types
 from harness.invariants._waves import WaveBook
 from harness.invariants.base import RunContext
 from harness.trace.events import Fenced, Record
@@ -22,12 +22,11 @@ class AddStampNotAhead(RunInvariant):
     """
 
     id = "wave.add-stamp-not-ahead"
-    handles = event_types(STATE, WaveBook.HANDLES, (AddSeen,))
+    handles = event_types((AddSeen, Fenced))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self.waves = WaveBook(context)
-        self.books.append(self.waves)
+        self.waves = context.shelf.book(WaveBook, context)
         self._coordinated = context.scenario.topology.coordinator != "none"
         self._ahead: list[tuple[int, Record]] = []
 

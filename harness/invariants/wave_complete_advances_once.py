@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from client.events import WaveNoticeHandled
-from harness.invariants._run import STATE, RunInvariant, event_types
+from harness.invariants._run import RunInvariant, event_types
 from harness.invariants._waves import WaveBook
 from harness.invariants.base import RunContext
 from harness.trace.events import Fenced, Record
@@ -26,12 +26,11 @@ class CompleteAdvancesOnce(RunInvariant):
     """
 
     id = "wave.complete-advances-once"
-    handles = event_types(STATE, WaveBook.HANDLES, (StartWaveSeen, WaveNoticeHandled))
+    handles = event_types((StartWaveSeen, WaveNoticeHandled, Fenced))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self.waves = WaveBook(context)
-        self.books.append(self.waves)
+        self.waves = context.shelf.book(WaveBook, context)
         self._too_high: list[tuple[int, Record]] = []
 
     def see(self, record: Record) -> None:

@@ -26,7 +26,7 @@ class CurrentFirstRequestExcludesHolder(FirstRequestInvariant):
 
     id = "wave.current-first-request-excludes-holder"
     profiles = "<0.33"
-    handles = event_types(FIRST_REQUESTS, (FirstRequestQueued,))
+    handles = event_types((*FIRST_REQUESTS, FirstRequestQueued))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from client.events import FirstRequestHandled, WaveNoticeHandled
-from harness.invariants._run import STATE, RunInvariant, event_types
+from harness.invariants._run import RunInvariant, event_types
 from harness.invariants._waves import WaveBook, restarts_coordinator, scripted
 from harness.invariants.base import RunContext
 from harness.trace.events import Record, StepBegan
@@ -27,22 +27,15 @@ class EngineStartRebroadcastOnce(RunInvariant):
 
     id = "wave.engine-start-rebroadcast-once"
     handles = event_types(
-        STATE,
-        WaveBook.HANDLES,
         (
-            StartWaveSeen,
-            WaveNoticeHandled,
-            FirstRequestHandled,
-            EngineJoined,
-            EngineDied,
-            StepBegan,
-        ),
+            *(StartWaveSeen, WaveNoticeHandled, FirstRequestHandled),
+            *(EngineJoined, EngineDied, StepBegan),
+        )
     )
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self.waves = WaveBook(context)
-        self.books.append(self.waves)
+        self.waves = context.shelf.book(WaveBook, context)
         self._expected: dict[tuple[int, int | None], list[Record]] = {}
         self._seen: dict[tuple[int, int | None], dict[int, list[Record]]] = {}
         self._listening: dict[int, Record] = {}

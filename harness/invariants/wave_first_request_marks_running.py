@@ -5,9 +5,10 @@ from __future__ import annotations
 from client.events import FirstRequestHandled
 from client.protocol.profiles import profile_for
 from harness.invariants._first_requests import FIRST_REQUESTS, FirstRequestInvariant
+from harness.invariants._run import event_types
 from harness.invariants._waves import restarts_coordinator
 from harness.invariants.base import RunContext
-from harness.trace.events import Record
+from harness.trace.events import Record, StepBegan
 
 
 class FirstRequestMarksRunning(FirstRequestInvariant):
@@ -26,7 +27,7 @@ class FirstRequestMarksRunning(FirstRequestInvariant):
 
     id = "wave.first-request-marks-running"
     profiles = "<0.33"
-    handles = FIRST_REQUESTS
+    handles = event_types((*FIRST_REQUESTS, StepBegan))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)

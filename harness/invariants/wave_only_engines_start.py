@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.invariants._run import STATE, RunInvariant, event_types
+from harness.invariants._run import RunInvariant, event_types
 from harness.invariants._waves import WaveBook
 from harness.invariants.base import RunContext
 from harness.trace.events import Fenced, Record
@@ -24,12 +24,11 @@ class OnlyEnginesStart(RunInvariant):
 
     id = "wave.only-engines-start"
     profiles = ">=0.33"
-    handles = event_types(STATE, WaveBook.HANDLES, (StartWaveSeen,))
+    handles = event_types((StartWaveSeen, Fenced))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self.waves = WaveBook(context)
-        self.books.append(self.waves)
+        self.waves = context.shelf.book(WaveBook, context)
         self._unanswered: list[tuple[StartWaveSeen, Record]] = []
 
     def see(self, record: Record) -> None:

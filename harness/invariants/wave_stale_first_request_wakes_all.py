@@ -6,7 +6,6 @@ from client.events import FirstRequestHandled
 from harness.invariants._adds import Episode
 from harness.invariants._first_requests import FIRST_REQUESTS, FirstRequestInvariant
 from harness.invariants._waves import scripted
-from harness.invariants.base import RunContext
 from harness.trace.events import Record
 
 
@@ -31,10 +30,6 @@ class StaleFirstRequestWakesAll(FirstRequestInvariant):
     id = "wave.stale-first-request-wakes-all"
     profiles = "<0.33"
     handles = FIRST_REQUESTS
-
-    def __init__(self, context: RunContext) -> None:
-        super().__init__(context)
-        self._dumped = context.scenario.model_dump(exclude_unset=True)
 
     def first_request(self, record: Record, event: FirstRequestHandled) -> None:
         """Judge a stale one."""
@@ -79,7 +74,8 @@ class StaleFirstRequestWakesAll(FirstRequestInvariant):
 
     def _overtaken(self, episode: Episode, wave: int) -> bool:
         """Whether the wave before ``wave`` was complete before this ADD arrived."""
-        if not self.white and next(scripted(self._dumped, "flood"), None) is not None:
+        dumped = {} if self.white else self.context.scenario.model_dump(exclude_unset=True)
+        if next(scripted(dumped, "flood"), None) is not None:
             return True  # its notices are too many to be told one by one
         return any(
             complete.seq < episode.add.seq

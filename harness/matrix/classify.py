@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from harness.evidence import cut, evidence_of
 from harness.matrix import model
 from harness.matrix.model import Cell, Row
 from harness.repeats import tally
@@ -51,7 +53,7 @@ def cell_of(result: ScenarioResult, row: Row, frontend: str) -> Cell:
     """The cell of a scenario's result on a frontend."""
     word = cell_word(result)
     found = assess(result)
-    title, expected, seen = _told(result, row)
+    told = _told(result, row)
     plays = result.repeats or (word,)
     return Cell(
         scenario=row.id,
@@ -67,9 +69,10 @@ def cell_of(result: ScenarioResult, row: Row, frontend: str) -> Cell:
         trials=result.trials,
         race=row.race,
         cut=_cut(result, row, word),
-        message=title,
-        expected=expected,
-        seen=seen,
+        message=told.message,
+        expected=told.expected,
+        seen=told.seen,
+        evidence=told.evidence,
         duration_s=result.duration_s,
         failure_file=result.failure_file,
     )
@@ -86,20 +89,32 @@ def _reason(result: ScenarioResult, word: str) -> str:
         names = ", ".join(blind_names(result))
         what = f"known to violate {names}, and this was not seen"
         return f"{what}; nothing was exercised" if result.status == NOT_JUDGED else what
-    return ""
+    return "" if result.error is None else f"after the violation was seen: {result.error}"
 
 
-def _told(result: ScenarioResult, row: Row) -> tuple[str, str, str]:
-    """Message, expected and seen of the most telling violation."""
+@dataclass(frozen=True, slots=True)
+class _Told:
+    message: str = ""
+    expected: str = ""
+    seen: str = ""
+    evidence: tuple[str, ...] = ()
+
+
+def _told(result: ScenarioResult, row: Row) -> _Told:
+    """The most telling violation."""
+    ends = [e for e in result.expectations if e.status == VIOLATED and e.frontend_ended]
+    if ends:
+        seen, *last_lines = ends[0].seen.splitlines()
+        return _Told(ends[0].title, ends[0].expected, seen, tuple(last_lines))
     broken = [v for v in most_telling(result.verdicts, row.own) if v.level == "must"]
     broken.sort(key=lambda v: v.invariant in result.known)
     if broken:
-        return broken[0].message, broken[0].expected, broken[0].seen
+        worst = broken[0]
+        return _Told(worst.message, worst.expected, worst.seen, evidence_of(result, worst))
     steps = [e for e in result.expectations if e.status == VIOLATED]
     if steps:
-        title = f"step {steps[0].step} of the scenario did not see what it expects"
-        return title, steps[0].expected, steps[0].seen
-    return "", "", ""
+        return _Told(steps[0].title, steps[0].expected, steps[0].seen, cut(result.witness_lines))
+    return _Told()
 
 
 def _held(result: ScenarioResult, row: Row) -> tuple[str, ...]:

@@ -90,6 +90,7 @@ class Cell:
         race: whether the scenario is played in trials.
         cut: whether the budget of the race ended before its trials did.
         message, expected, seen: of the most telling violation, or ``""``.
+        evidence: its events in order, as lines.
         failure_file: what replays it, or ``None``.
     """
 
@@ -109,6 +110,7 @@ class Cell:
     message: str = ""
     expected: str = ""
     seen: str = ""
+    evidence: tuple[str, ...] = ()
     duration_s: float = 0.0
     failure_file: str | None = None
 

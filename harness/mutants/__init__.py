@@ -1,7 +1,8 @@
-"""The mutants, found by scanning this package: one class in one file, sorted by id."""
+"""The mutants, found by scanning this package: one class in one file, a folder for each family."""
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import inspect
@@ -12,24 +13,27 @@ from harness.mutants.base import Mutant
 
 
 class UnknownMutantError(ValueError):
-    """There is no mutant of this id; the message lists those there are."""
+    """There is no mutant of this id; the message names those that are spelt alike."""
 
     def __init__(self, mutant_id: str) -> None:
         self.mutant_id = mutant_id
-        known = ", ".join(mutant.id for mutant in discover())
-        super().__init__(f"unknown mutant {mutant_id!r}; known: {known}")
+        near = difflib.get_close_matches(mutant_id, [mutant.id for mutant in discover()])
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        text = f"unknown mutant {mutant_id!r}{hint} (wavecheck list mutants shows all)"
+        super().__init__(text)
 
 
 @functools.cache
 def discover() -> tuple[type[Mutant], ...]:
-    """Import every module of this package and return its mutants, sorted by id.
+    """Import every module of this package, folders too, and return its mutants, sorted by id.
 
     Raises:
         RuntimeError: two classes have one id; the message names both files.
     """
     found: dict[str, type[Mutant]] = {}
-    for info in sorted(pkgutil.iter_modules(__path__), key=lambda item: item.name):
-        module = importlib.import_module(f"{__name__}.{info.name}")
+    infos = pkgutil.walk_packages(__path__, prefix=f"{__name__}.")
+    for info in sorted(infos, key=lambda item: item.name):
+        module = importlib.import_module(info.name)
         for _, cls in inspect.getmembers(module, inspect.isclass):
             if cls.__module__ != module.__name__ or not issubclass(cls, Mutant) or cls is Mutant:
                 continue

@@ -1,22 +1,40 @@
-"""What a mutant is: a known bug, kept alive as a small variant of one part of the client."""
+"""What a mutant is: a known bug, kept alive as a small variant of one part of what runs."""
 
 from __future__ import annotations
 
-import abc
 from typing import ClassVar, Literal
 
 from client.components import Components
 from client.protocol.profiles import RELEASES, Profile, profile_for
+from mock_engines.parts import EngineParts
+
+FAMILIES = (
+    "fan-out",
+    "waiters",
+    "registry",
+    "streams and aborts",
+    "routing",
+    "aggregation",
+    "coordinator",
+    "external coordinator",
+    "handshake",
+    "codec",
+    "engine wave rules",
+    "health",
+    "shutdown",
+)
+"""What mutants are sorted by, in the order of their page."""
 
 Visibility = Literal["black-box", "white-box"]
 """Whether a fault shows on the wire and in answers, or only inside the client."""
 
 
-class Mutant(abc.ABC):
+class Mutant:
     """Base of all mutants.
 
     Attributes:
         id: kebab-case, never changed.
+        family: the part of the protocol that it breaks; one of ``FAMILIES``.
         title: the fault, in a few words.
         bug: what happened because of it, in one sentence.
         source: where it comes from.
@@ -27,6 +45,7 @@ class Mutant(abc.ABC):
     """
 
     id: ClassVar[str]
+    family: ClassVar[str]
     title: ClassVar[str]
     bug: ClassVar[str]
     source: ClassVar[str]
@@ -56,6 +75,11 @@ class Mutant(abc.ABC):
         return cls.hidden_because if black_box else ""
 
     @classmethod
-    @abc.abstractmethod
     def components(cls, base: Components) -> Components:
         """Return ``base`` with one part replaced by its faulty variant."""
+        return base
+
+    @classmethod
+    def engine_parts(cls, base: EngineParts) -> EngineParts:
+        """The same for the mock engines; a mutant changes one of the two."""
+        return base

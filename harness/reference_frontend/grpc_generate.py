@@ -18,7 +18,7 @@ from google.protobuf import json_format
 from client.engine_client import EngineClient
 from client.errors import ClientError, InvalidDataParallelRank, InvalidRankMetadata
 from client.protocol.messages import EngineCoreOutput, FinishReason
-from client.rank_metadata import RANK_METADATA_KEY, parse_rank_metadata
+from client.rank_metadata import RANK_METADATA_KEY
 from harness.reference_frontend.adapters import Adapters
 from harness.reference_frontend.answers import Text
 from harness.reference_frontend.generation import Generation
@@ -121,7 +121,7 @@ class Generate:
         external_id = self._generation.external_id(request.request_id, "")
         prompt = tuple(request.token_ids.ids) or tuple(request.text.encode())
         try:
-            rank = parse_rank_metadata(texts or None)
+            rank = self._client.components.rank_texts().metadata(texts or None)
             check_prompt(prompt, external_id, self._settings.vocabulary, self._profile)
         except (InvalidRankMetadata, Refusal) as error:
             raise Status(grpc.StatusCode.INVALID_ARGUMENT, _text(error)) from error

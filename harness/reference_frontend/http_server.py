@@ -6,6 +6,7 @@ dropping a future does in the real frontend; everything else follows from that.
 
 from __future__ import annotations
 
+import socket
 import traceback
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +16,6 @@ from aiohttp import web
 from client.engine_client import EngineClient
 from client.errors import ClientError
 from client.output_stream import OutputStream
-from client.rank_metadata import parse_rank_header
 from harness.reference_frontend.adapters import Adapters
 from harness.reference_frontend.admin import AdminRoute
 from harness.reference_frontend.answers import Answer, engine_refusal, finish_text
@@ -83,7 +83,7 @@ class HttpServer:
             access_log=None,
         )
         self._runner = web.ServerRunner(self._server, shutdown_timeout=1.0)
-        self._site: web.TCPSite | None = None
+        self._site: web.SockSite | None = None
 
     def _chosen(self, routes: Iterable[AdminRoute]) -> dict[str, dict[str, AdminRoute]]:
         settings = self._settings
@@ -112,10 +112,10 @@ class HttpServer:
 
     # --- life ---
 
-    async def start(self) -> None:
-        """Listen. Raises ``OSError`` if the port cannot be had."""
+    async def start(self, bound: socket.socket) -> None:
+        """Listen on a socket that is bound. Raises ``OSError`` if that cannot be."""
         await self._runner.setup()
-        self._site = web.TCPSite(self._runner, self._settings.host, self._settings.port)
+        self._site = web.SockSite(self._runner, bound)
         await self._site.start()
 
     async def stop_listening(self) -> None:
@@ -184,7 +184,9 @@ class HttpServer:
                 temperature=1.0,
                 given=wanted.extra,
             ),
-            rank=parse_rank_header(call.headers.get("x-data-parallel-rank")),
+            rank=self._client.components.rank_texts().header(
+                call.headers.get("x-data-parallel-rank")
+            ),
             priority=wanted.priority,
             lora=lora,
         )

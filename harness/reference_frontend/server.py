@@ -30,6 +30,7 @@ from harness.reference_frontend.load import Load
 from harness.reference_frontend.log import CLIENT, Bare, Log
 from harness.reference_frontend.metrics import Metrics
 from harness.reference_frontend.options import ServeSettings
+from harness.reference_frontend.ports import Port, PortTaken
 from harness.reference_frontend.texts import client_error_text, since
 from harness.reference_frontend.watch import Watch
 
@@ -66,6 +67,7 @@ class Server:
         self._stopped: asyncio.Future[None] | None = None
         self._client: EngineClient | None = None
         self._http: HttpServer | None = None
+        self._port: Port | None = None
         self._grpc: Any = None
         self._health: Any = None
 
@@ -101,6 +103,7 @@ class Server:
     # --- start ---
 
     async def _start(self, transport: ZmqTransport) -> None:
+        http = self._take_ports()
         self._client = await self._connect(transport)
         if self._client is None:
             return
@@ -128,7 +131,7 @@ class Server:
         try:
             if settings.grpc_port is not None:
                 await self._start_grpc(client, generation, adapters)
-            await self._http.start()
+            await self._http.start(http.socket)
         except OSError as error:
             msg = "failed to bind a listener"
             raise StartFailed(msg, _reason(error)) from error
@@ -140,6 +143,25 @@ class Server:
             bind_address=f"{settings.host}:{settings.port}",
             model=settings.model,
         )
+
+    def _take_ports(self) -> Port:
+        """Take the ports before engines are waited for. Raises ``StartFailed``.
+
+        That of gRPC is only looked at: its library insists on binding it itself. So is that of
+        the handshake, which is the transport's.
+        """
+        settings = self._settings
+        looked_at = [(settings.handshake_host, settings.handshake_port, "--data-parallel-rpc-port")]
+        if settings.grpc_port is not None:
+            looked_at.append((settings.host, settings.grpc_port, "--grpc-port"))
+        try:
+            self._port = Port(settings.host, settings.port, "--port")
+            for host, port, option in looked_at:
+                Port(host, port, option).release()
+        except PortTaken as error:
+            msg = "failed to bind a listener"
+            raise StartFailed(msg, str(error)) from error
+        return self._port
 
     async def _start_grpc(
         self, client: EngineClient, generation: Generation, adapters: Adapters
@@ -279,6 +301,8 @@ class Server:
 
     async def _close(self) -> None:
         """Release whatever there is, also after a failed start."""
+        if self._port is not None:
+            self._port.release()
         if self._client is not None:
             await self._client.shutdown()
         if self._http is not None:

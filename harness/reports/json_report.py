@@ -6,7 +6,7 @@ Keys are a contract: they may be added, never renamed or removed, within one ``s
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,9 +19,12 @@ SCHEMA = 1
 
 
 def run_document(
-    target: TargetInfo, results: Sequence[ScenarioResult], code: ExitCode
+    target: TargetInfo,
+    results: Sequence[ScenarioResult],
+    code: ExitCode,
+    not_run: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """The document of one ``run``: tool, target, results in order, summary."""
+    """The document of one ``run``: tool, target, results in order, what was left out, summary."""
     return {
         "schema": SCHEMA,
         "tool": {"version": tool_version()},
@@ -31,6 +34,7 @@ def run_document(
             "capabilities": sorted(target.capabilities),
         },
         "results": [result_object(result) for result in results],
+        "not_run": list(dict.fromkeys(not_run)),
         "summary": asdict(summarise(results, code)),
     }
 
@@ -39,6 +43,7 @@ def result_object(result: ScenarioResult) -> dict[str, Any]:
     """One result; what is only for text output is left out."""
     found = asdict(result)
     del found["witness_lines"], found["should_lines"], found["failure_file_error"]
+    del found["start_failure"], found["failure_unwritten"]
     found["duration_s"] = round(result.duration_s, 6)
     return found
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+from harness.files import replacing
 from harness.reports.diagnostic import plain
 from harness.reports.text import InvariantDoc, diagnostics, label
 from harness.results import ScenarioResult
@@ -80,7 +81,8 @@ def write_junit(report: JUnitXml, path: Path) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    report.write(str(path), pretty=False)
+    with replacing(path) as place:
+        report.write(str(place), pretty=False)
 
 
 def _clean(text: str) -> str:

@@ -24,6 +24,7 @@ from harness.reports.matrix_view import (
     reasons,
     status_of,
     trials_note,
+    why,
     words,
 )
 
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 
 TOLD = frozenset({*model.RED, model.ERROR, model.KNOWN})
 """Statuses whose cells are told about at length, and link there."""
+SEVERITY = (
+    *(model.REGRESSION, model.BLIND, model.UNSTABLE, model.ERROR, model.KNOWN),
+    *(model.NOT_RUN, model.HELD, model.NOT_JUDGED),
+)
+"""Statuses in the order in which a click on a column brings them up."""
 
 
 @functools.cache
@@ -88,6 +94,8 @@ def matrix_html(view: MatrixView) -> str:
         not_run=table.not_run(),
         anchor=anchor,
         lines=lines,
+        why=lambda cell: why(view, cell),
+        severity=SEVERITY,
         tip=tip,
         link=lambda cell: quote(cell.failure_file),
         note=lambda cell: trials_note(cell, rows[cell.scenario][1].trials_planned),

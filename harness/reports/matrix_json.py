@@ -76,6 +76,7 @@ def _cell(view: MatrixView, cell: Cell) -> dict[str, Any]:
         "message": cell.message or None,
         "expected": cell.expected or None,
         "seen": cell.seen or None,
+        "evidence": list(cell.evidence),
         "duration_s": cell.duration_s,
         "failure_file": view.failure_path(cell),
         "replay": view.replay(cell),

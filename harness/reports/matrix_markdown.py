@@ -18,8 +18,10 @@ from harness.reports.matrix_view import (
     reasons,
     status_of,
     trials_note,
+    why,
     words,
 )
+from harness.reports.wording import counted
 
 NOT_RUN_SHOWN = 200
 """Cells that were not run and are listed by name; the JSON has all of them."""
@@ -76,8 +78,8 @@ def _head(view: MatrixView) -> Iterator[str]:
     yield "# Conformance matrix"
     yield ""
     yield (
-        f"wavecheck {escaped(view.tool)}, {len(view.table.rows)} scenarios on "
-        f"{len(view.table.columns)} frontends: exit {int(view.code)}, {escaped(view.verdict)}."
+        f"wavecheck {escaped(view.tool)}, {counted(len(view.table.rows), 'scenario')} on "
+        f"{counted(len(view.table.columns), 'frontend')}: exit {int(view.code)}, {escaped(view.verdict)}."
     )
     yield ""
     yield "| sign | cells | status | meaning |"
@@ -105,6 +107,9 @@ def _items(view: MatrixView, cells: Iterable[Cell]) -> Iterator[str]:
         yield f"- **{words(cell.status)}** {code(cell.scenario)} on {code(cell.frontend)}"
         for line in details(cell, view.row(cell.scenario).trials_planned):
             yield f"  - {escaped(line)}"
+        if cell.red:
+            yield from (f"  - {escaped(line)}" for line in why(view, cell))
+            yield from (f"  - {code(line)}" for line in cell.evidence)
         if (command := view.replay(cell)) is not None:
             yield f"  - replay: {code(command)}"
 
@@ -175,7 +180,8 @@ def _not_run(view: MatrixView) -> Iterator[str]:
         return
     yield "## Not run"
     yield ""
-    yield f"{len(left)} cells were not run; `--resume` runs them."
+    were = "was" if len(left) == 1 else "were"
+    yield f"{counted(len(left), 'cell')} {were} not run; `--resume` runs what is left."
     yield ""
     for scenario, frontend in left[:NOT_RUN_SHOWN]:
         yield f"- {code(scenario)} on {code(frontend)}"

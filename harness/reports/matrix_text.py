@@ -20,6 +20,7 @@ from harness.reports.matrix_view import (
     trials_note,
     words,
 )
+from harness.reports.wording import counted
 
 STYLES = {
     model.HELD: "green",
@@ -49,7 +50,13 @@ def red_diagnostics(view: MatrixView) -> list[Diagnostic]:
 def _diagnostic(view: MatrixView, cell: Cell) -> Diagnostic:
     trials = trials_note(cell, view.row(cell.scenario).trials_planned)
     title = cell.reason if cell.status != model.REGRESSION else cell.message
-    facts = (("trials", trials), ("message", cell.message if title != cell.message else ""))
+    names = cell.blind if cell.status == model.BLIND else cell.violated
+    doc = view.doc(names[0]) if names else {}
+    facts = (
+        ("statement", doc.get("statement", "")),
+        ("trials", trials),
+        ("message", cell.message if title != cell.message else ""),
+    )
     return Diagnostic(
         words(cell.status),
         title or cell.reason or words(cell.status),
@@ -58,6 +65,9 @@ def _diagnostic(view: MatrixView, cell: Cell) -> Diagnostic:
         facts=facts,
         expected=cell.expected,
         seen=cell.seen,
+        evidence=cell.evidence,
+        why=doc.get("reason", ""),
+        source=doc.get("source", ""),
         help=view.replay(cell) or "",
     )
 
@@ -80,7 +90,7 @@ def grid(view: MatrixView) -> list[Text]:
             line.append(f"  {SYMBOLS[status]}", STYLES[status])
         out.append(line)
     if (rest := len(view.table.rows) - len(rows)) > 0:
-        out.append(Text(f"and {rest} scenarios that are held or not judged everywhere", "dim"))
+        out.append(Text(f"and {_dull(rest)} held or not judged everywhere", "dim"))
     return out
 
 
@@ -91,6 +101,10 @@ def _numbered(view: MatrixView) -> Iterator[tuple[int, model.Column]]:
 def _is_telling(view: MatrixView, row: Row) -> bool:
     cells = [view.table.cell(row.id, column.id) for column in view.table.columns]
     return any(status_of(cell) not in _DULL for cell in cells)
+
+
+def _dull(number: int) -> str:
+    return f"{counted(number, 'scenario')} that {'is' if number == 1 else 'are'}"
 
 
 def flip_lines(view: MatrixView) -> list[str]:

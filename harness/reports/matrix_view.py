@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from harness.matrix import model
 from harness.matrix.model import Cell, Column, Flip, Row, Table, count_statuses
 from harness.repeats import tally
 from harness.reports.text import replay_command
+from harness.reports.wording import counted
 from harness.verdict import ExitCode
 
 SYMBOLS: Mapping[str, str] = {
@@ -43,6 +44,10 @@ _MEANING = {
 }
 
 
+Doc = Callable[[str], Mapping[str, str]]
+"""Statement, reason and source of an invariant by its id; empty for an unknown one."""
+
+
 @dataclass(frozen=True, slots=True)
 class MatrixView:
     """A finished table and what belongs beside it.
@@ -50,6 +55,7 @@ class MatrixView:
     Attributes:
         flips: as measured in this table.
         out: folder of the reports; failure files are named relative to it.
+        doc: parts of an invariant's docstring by its id.
     """
 
     table: Table
@@ -57,6 +63,7 @@ class MatrixView:
     code: ExitCode
     out: Path
     tool: str
+    doc: Doc
 
     @property
     def counts(self) -> dict[str, int]:
@@ -113,11 +120,29 @@ def trials_note(cell: Cell, planned: int) -> str:
     """
     if not cell.race or not cell.trials:
         return ""
-    many = f"{cell.trials} trial{'' if cell.trials == 1 else 's'}"
+    many = counted(cell.trials, "trial")
     if cell.violated:
         return f"seen in {many}" if len(cell.plays) > 1 else f"seen at trial {cell.trials}"
     of = f" of {planned * max(1, len(cell.plays))} (budget spent)" if cell.cut else ""
     return f"not seen in {cell.trials}{of} trials" if of else f"not seen in {many}"
+
+
+def why(view: MatrixView, cell: Cell) -> list[str]:
+    """What the first promise of a cell says and is for, and what is known of its fault."""
+    names = cell.blind if cell.status == model.BLIND else (*cell.regression, *cell.known)
+    if not names:
+        return []
+    doc = view.doc(names[0])
+    lines = [
+        f"{word}: {doc[part]}"
+        for part, word in (("statement", "promise"), ("reason", "why"), ("source", "source"))
+        if doc.get(part)
+    ]
+    for entry in view.row(cell.scenario).known:
+        if entry.invariant in {*cell.known, *cell.blind}:
+            link = f" ({entry.link})" if entry.link else ""
+            lines.append(f"known: {entry.reason}{link}")
+    return lines
 
 
 def details(cell: Cell, planned: int) -> list[str]:

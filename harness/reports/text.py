@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rich.text import Text
 
+from harness.evidence import LINES_MAX, cut, evidence_of
 from harness.reports.diagnostic import Diagnostic
+from harness.reports.wording import order_lines
 from harness.results import ExpectationResult, ScenarioResult, VerdictResult
 from harness.verdict import (
     ERROR,
@@ -28,9 +30,6 @@ from harness.verdict import (
 InvariantDoc = Callable[[str], Mapping[str, str]]
 """Parts of an invariant's docstring by its id: statement, reason, source, limits."""
 
-WITNESS_LINES_MAX = 30
-"""Events of one violation that are shown; the failure file holds all."""
-
 _STYLES = {
     HELD: "green",
     VIOLATED: "bold red",
@@ -49,6 +48,26 @@ _MEANING = {
     ExitCode.NOT_JUDGED: "nothing could be judged",
     ExitCode.INTERRUPTED: "interrupted; results so far",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a scenario stands that is the user's own.
+
+    Attributes:
+        file: as the user named it.
+        steps: line and column of each step, from 1.
+    """
+
+    file: str
+    steps: tuple[tuple[int, int], ...] = ()
+
+    def at(self, step: int | None) -> str:
+        """``file``, or ``file:line:column`` of a step."""
+        if step is None or not 0 <= step < len(self.steps):
+            return self.file
+        line, column = self.steps[step]
+        return f"{self.file}:{line}:{column}"
 
 
 def label(result: ScenarioResult, *, allow_known: bool) -> str:
@@ -82,6 +101,8 @@ def result_line(result: ScenarioResult, *, allow_known: bool = False) -> Text:
     out.append(f"  ({', '.join([*played, f'{result.duration_s:.2f} s'])})", "dim")
     if result.status == NOT_JUDGED:
         out.append(f"\n{'':<{_WIDTH}} {why_not_judged(result)}", "dim")
+    if result.explored:
+        out.append(f"\n{'':<{_WIDTH}} {result.explored}", "dim")
     if result.status == UNSTABLE:
         out.append(f"\n{'':<{_WIDTH}} {result.reason}", "bold red")
     if result.status != VIOLATED:
@@ -97,17 +118,18 @@ def diagnostics(
     allow_known: bool = False,
     strict: bool = False,
     preferred: Sequence[str] = (),
+    origin: Origin | None = None,
 ) -> list[Diagnostic]:
     """At most one message on the violations of a result or its error, and what it was blind to.
 
     The message is about the most telling violated ``must`` (see ``verdict.most_telling``), since
     its statement says what broke; then an expectation, then, if ``strict``, a ``should``. One
     that ``known`` does not predict comes before one that it does. The others are mostly
-    consequences, and are listed below it.
+    consequences, and are listed below it. ``origin``: the file, where it is the user's own.
     """
     if result.status == ERROR:
-        return [_error(result)]
-    found = _violations(result, doc, preferred)
+        return [_error(result, origin)]
+    found = _violations(result, doc, preferred, origin)
     found.sort(key=lambda diagnostic: diagnostic.level == "known")
     if result.status not in {VIOLATED, UNSTABLE} and not strict:
         found = []
@@ -119,30 +141,37 @@ def diagnostics(
             for d in found[1:]
         )
         found = [replace(found[0], also=also)]
+    if result.status == VIOLATED and result.error is not None:
+        title = f"after the violation was seen: {result.error}"
+        found.append(Diagnostic("note", title, where=_where(result, origin)))
     if allow_known:
         found += [_blind(result, name) for name in assess(result).blind]
     return found
 
 
 def _violations(
-    result: ScenarioResult, doc: InvariantDoc, preferred: Sequence[str]
+    result: ScenarioResult, doc: InvariantDoc, preferred: Sequence[str], origin: Origin | None
 ) -> list[Diagnostic]:
     broken = most_telling(result.verdicts, preferred)
     must = [v for v in broken if v.level == "must"]
     should = [v for v in broken if v.level != "must"]
     steps = [e for e in result.expectations if e.status == VIOLATED]
+    ends = [e for e in steps if e.frontend_ended]
+    others = [e for e in steps if not e.frontend_ended]
     return [
-        *(_verdict(result, v, doc(v.invariant)) for v in must),
-        *(_expectation(result, step, own_witness=not must) for step in steps),
-        *(_verdict(result, v, doc(v.invariant)) for v in should),
+        *(_frontend_ended(result, end, origin) for end in ends),
+        *(_verdict(result, v, doc(v.invariant), origin) for v in must),
+        *(_expectation(result, step, origin, own_witness=not must) for step in others),
+        *(_verdict(result, v, doc(v.invariant), origin) for v in should),
     ]
 
 
-def _where(result: ScenarioResult) -> str:
+def _where(result: ScenarioResult, origin: Origin | None = None, step: int | None = None) -> str:
     mutant = f"mutant {result.mutant}" if result.mutant is not None else ""
     profile = f"profile {result.profile}" if result.profile else ""
     what = ", ".join(part for part in (profile, mutant) if part)
-    return f"{result.scenario} ({what})" if what else result.scenario
+    name = result.scenario if origin is None else origin.at(step)
+    return f"{name} ({what})" if what else name
 
 
 def replay_command(failure_file: str) -> str:
@@ -156,33 +185,28 @@ def _replay(result: ScenarioResult) -> str:
     return replay_command(result.failure_file) if result.failure_file else ""
 
 
-def _evidence(result: ScenarioResult, verdict: VerdictResult) -> tuple[str, ...]:
-    """The lines of the events that a verdict names, or their numbers where they are not there."""
-    if (own := dict(result.should_lines).get(verdict.invariant)) is not None:
-        return _cut(own)
-    numbers = [f"#{seq}" for seq in verdict.witness]
-    lines = tuple(line for line in result.witness_lines if line.partition(" ")[0] in numbers)
-    return _cut(lines or tuple(numbers))
+def _order(result: ScenarioResult) -> tuple[tuple[str, str], ...]:
+    """The order of events in which it broke, where it is known."""
+    if result.departures is None:
+        return ()
+    return (("order", "\n".join(order_lines(result.departures))),)
 
 
-def _cut(lines: tuple[str, ...]) -> tuple[str, ...]:
-    if (more := len(lines) - WITNESS_LINES_MAX) > 0:
-        return (*lines[:WITNESS_LINES_MAX], f"... and {more} more events, in the failure file")
-    return lines
-
-
-def _verdict(result: ScenarioResult, verdict: VerdictResult, doc: Mapping[str, str]) -> Diagnostic:
+def _verdict(
+    result: ScenarioResult, verdict: VerdictResult, doc: Mapping[str, str], origin: Origin | None
+) -> Diagnostic:
     known = verdict.invariant in result.known
     return Diagnostic(
         "known" if known else "violated",
         verdict.message,
         code=verdict.invariant,
-        where=_where(result),
+        where=_where(result, origin),
         facts=(("statement", doc.get("statement", "")),)
-        + ((("level", "should"),) if verdict.level == "should" else ()),
+        + ((("level", "should"),) if verdict.level == "should" else ())
+        + _order(result),
         expected=verdict.expected,
         seen=verdict.seen,
-        evidence=_evidence(result, verdict),
+        evidence=evidence_of(result, verdict),
         why=doc.get("reason", ""),
         source=doc.get("source", ""),
         help=_replay(result),
@@ -190,29 +214,42 @@ def _verdict(result: ScenarioResult, verdict: VerdictResult, doc: Mapping[str, s
 
 
 def _expectation(
-    result: ScenarioResult, expectation: ExpectationResult, *, own_witness: bool
+    result: ScenarioResult,
+    expectation: ExpectationResult,
+    origin: Origin | None,
+    *,
+    own_witness: bool,
 ) -> Diagnostic:
     known = EXPECTATION in result.known
     return Diagnostic(
         "known" if known else "violated",
-        f"step {expectation.step} of the scenario did not see what it expects",
+        expectation.title,
         code=EXPECTATION,
-        where=_where(result),
-        facts=(("title", result.title),),
+        where=_where(result, origin, expectation.step),
+        facts=(("title", result.title), *_order(result)),
         expected=expectation.expected,
         seen=expectation.seen,
-        evidence=_cut(result.witness_lines) if own_witness else (),
+        evidence=cut(result.witness_lines) if own_witness else (),
         source=", ".join(result.refs),
         help=_replay(result),
     )
 
 
-def _error(result: ScenarioResult) -> Diagnostic:
+def _frontend_ended(
+    result: ScenarioResult, expectation: ExpectationResult, origin: Origin | None
+) -> Diagnostic:
+    """The frontend's own last words are the evidence."""
+    seen, *last_lines = expectation.seen.splitlines()
+    told = _expectation(result, expectation, origin, own_witness=False)
+    return replace(told, seen=seen, evidence=tuple(last_lines))
+
+
+def _error(result: ScenarioResult, origin: Origin | None) -> Diagnostic:
     return Diagnostic(
         "error",
         result.error or "the run could not be judged",
-        where=_where(result),
-        evidence=result.witness_lines[:WITNESS_LINES_MAX],
+        where=_where(result, origin),
+        evidence=result.witness_lines[:LINES_MAX],
         help=_replay(result),
     )
 

@@ -14,10 +14,15 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from client.protocol.ids import RANKS_MAX
 from client.protocol.profiles import RELEASES
+from harness.reports.wording import counted
 from harness.scenario.checks_engines import check_engines, named_engines
+from harness.scenario.checks_metrics import check_metrics
+from harness.scenario.checks_requests import check_requests
 from harness.scenario.checks_steps import check_expectations, check_gates, check_steps
+from harness.scenario.checks_utilities import check_utilities
+from harness.scenario.checks_values import check_values
 from harness.scenario.finding import Finding
-from harness.scenario.model import Scenario, Step
+from harness.scenario.model import Scenario, Step, Topology
 from harness.scenario.positions import Path
 from harness.scenario.problems import did_you_mean, one_of, show
 from harness.targets.capabilities import CAPABILITIES
@@ -46,7 +51,11 @@ def check(scenario: Scenario, vocabulary: Vocabulary) -> list[Finding]:
         _engine_numbers,
         lambda s, _: check_engines(s),
         lambda s, _: check_steps(s),
+        lambda s, _: check_requests(s),
+        lambda s, _: check_utilities(s),
         lambda s, _: check_expectations(s),
+        lambda s, _: check_values(s),
+        lambda s, v: check_metrics(s, v.releases),
         lambda s, _: check_gates(s),
     )
     for one in checks:
@@ -103,10 +112,13 @@ def _known(scenario: Scenario, vocabulary: Vocabulary) -> Iterator[Finding]:
         ]
         for j, row in enumerate(known.measured):
             named.append(((*base, "measured", j, "release"), row.release))
-            if not 0 <= row.violations <= row.trials or row.trials < 1:
+            if row.release in {earlier.release for earlier in known.measured[:j]}:
+                title = f"release {row.release} was measured twice"
+                yield Finding((*base, "measured", j, "release"), title, "one row for each")
+            if row.violations > row.trials:
                 yield Finding(
                     (*base, "measured", j),
-                    f"{row.violations} violations in {row.trials} trials cannot be",
+                    f"{counted(row.violations, 'violation')} in {counted(row.trials, 'trial')} cannot be",
                 )
         for path, release in named:
             if release is not None and release not in releases:
@@ -176,8 +188,13 @@ def _topology(scenario: Scenario, _: Vocabulary) -> Iterator[Finding]:
             f"rank {outside[0]} does not fit the two-byte identity of an engine",
             f"ranks from 0 to {RANKS_MAX - 1}",
         )
-    if scenario.connect_fails:
-        return  # an impossible topology may be the story
+    yield from _process(topology)
+    if not scenario.connect_fails:  # an impossible topology may be the story
+        yield from _modes(scenario, topology)
+
+
+def _modes(scenario: Scenario, topology: Topology) -> Iterator[Finding]:
+    """Frontends and coordinator go with the mode, and steps with both."""
     owner = topology.transport == "handshake-owner"
     if topology.frontends > 1 and owner:
         yield Finding(
@@ -193,6 +210,13 @@ def _topology(scenario: Scenario, _: Vocabulary) -> Iterator[Finding]:
                 f"there is no frontend {started.frontend}",
                 "topology: {frontends: 2}, or frontend 0",
             )
+    for i, step in enumerate(scenario.steps):
+        if step.coordinator is not None and topology.coordinator != "external":
+            yield Finding(
+                ("steps", i, "coordinator"),
+                "there is no external coordinator to act on",
+                "topology: {coordinator: external, transport: bootstrapped}",
+            )
     if topology.coordinator == "external" and owner:
         yield Finding(
             ("topology", "coordinator"),
@@ -205,6 +229,19 @@ def _topology(scenario: Scenario, _: Vocabulary) -> Iterator[Finding]:
             "a bootstrapped frontend has no in-process coordinator",
             "transport: handshake-owner, or coordinator: external",
         )
+
+
+def _process(topology: Topology) -> Iterator[Finding]:
+    """What no process can be given."""
+    for i, word in enumerate(topology.frontend_args):
+        if "\0" in word:
+            yield Finding(("topology", "frontend_args", i), "an argument has no character NUL")
+    for name, value in topology.frontend_env.items():
+        path: Path = ("topology", "frontend_env", name)
+        if not name or "=" in name or "\0" in name:
+            yield Finding(path, f"{name!r} is no name of an environment variable", "no '=' in it")
+        if "\0" in value:
+            yield Finding(path, "an environment variable has no character NUL")
 
 
 def _engine_numbers(scenario: Scenario, _: Vocabulary) -> Iterator[Finding]:

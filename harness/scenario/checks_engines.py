@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
+from typing import get_type_hints
 
 from client.protocol.profiles import RELEASES, profile_for
+from harness.scenario.checks_actions import check_action, check_join
+from harness.scenario.checks_values import check_where
 from harness.scenario.finding import Finding
 from harness.scenario.model import Scenario
 from harness.scenario.positions import Path
 from harness.scenario.problems import did_you_mean, one_of
 from mock_engines.behaviours.model import Action, EngineSpec, Rule
 from mock_engines.behaviours.registry import action_problem, fields_of
-from mock_engines.matching import Kind
+from mock_engines.matching import EVENT_OF, Kind
 from mock_engines.utilities import known_methods
 
 _WILDCARDS = frozenset("*?[")
@@ -50,6 +53,39 @@ def check_engines(scenario: Scenario) -> Iterator[Finding]:
     for i, step in enumerate(scenario.steps):
         if step.engine is not None:
             yield from _actions(("steps", i, "engine", "do"), step.engine.do, "act")
+    yield from _requests(scenario)
+
+
+def _requests(scenario: Scenario) -> Iterator[Finding]:
+    """A request of no step may be meant (a stranger's); one that is nearly a step's is misspelt.
+
+    Whoever means it writes the id as on the wire, or a pattern.
+    """
+    calls = [step.call for step in scenario.steps if step.call is not None]
+    names = [name for call in calls for name in (call.id, call.request_id) if name is not None]
+    for path, name in _named_requests(scenario):
+        if name in names or not _WILDCARDS.isdisjoint(name):
+            continue
+        if help_text := did_you_mean(name, names):
+            yield Finding(path, f"no call step has the id '{name}'", one_of(names), help_text)
+
+
+def _named_requests(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    for i, spec in enumerate(scenario.engines):
+        for j, rule in enumerate(spec.rules):
+            base: Path = ("engines", i, "rules", j)
+            if rule.request is not None:
+                yield (*base, "request"), rule.request
+            yield from _outputs((*base, "do"), rule.do)
+    for i, step in enumerate(scenario.steps):
+        if step.engine is not None:
+            yield from _outputs(("steps", i, "engine", "do"), step.engine.do)
+
+
+def _outputs(base: Path, actions: Sequence[Action]) -> Iterator[tuple[Path, str]]:
+    for i, action in enumerate(actions):
+        if action.output is not None and action.output.request is not None:
+            yield (*base, i, "output", "request"), action.output.request
 
 
 def check_behaviour(specs: Sequence[EngineSpec], base: Path, ranks: range) -> Iterator[Finding]:
@@ -73,6 +109,11 @@ def check_behaviour(specs: Sequence[EngineSpec], base: Path, ranks: range) -> It
 def check_specs(specs: Iterable[EngineSpec], base: Path) -> Iterator[Finding]:
     """Rules say what can be done, and match by what there is."""
     for i, spec in enumerate(specs):
+        if isinstance(spec.engine, list) and len(set(spec.engine)) != len(spec.engine):
+            yield Finding((*base, i, "engine"), "a rank stands twice in the list")
+        if spec.engine == []:
+            yield Finding((*base, i, "engine"), "the list names no engine", "a rank, or all")
+        yield from check_join((*base, i, "join"), spec.join)
         for j, rule in enumerate(spec.rules):
             yield from _rule((*base, i, "rules", j), rule)
 
@@ -101,7 +142,19 @@ def _rule(path: Path, rule: Rule) -> Iterator[Finding]:
                 f"message '{rule.on}' has no field '{name}'",
                 one_of(fields),
                 did_you_mean(name, fields),
+                on_key=True,
             )
+    hints = get_type_hints(EVENT_OF[rule.on])
+    yield from check_where((*path, "where"), rule.where, hints, f"message '{rule.on}'")
+    if rule.nth is not None and rule.times is not None and rule.times < rule.nth:
+        title = f"rule takes message {rule.nth} only, and only the first {rule.times}"
+        yield Finding((*path, "times"), title, "nth or times")
+    for key, on in (("method", {"utility"}), ("request", {"add", "abort"})):
+        if getattr(rule, key) is not None and rule.on not in on:
+            title = f"'{key}' does not go with on: {rule.on}, so the rule matches nothing"
+            yield Finding((*path, key), title, f"on: {' or '.join(sorted(on))}")
+    if not rule.do:
+        yield Finding((*path, "do"), "the rule does nothing", "drop: true to ignore the message")
     yield from _actions((*path, "do"), rule.do, rule.on)
 
 
@@ -109,3 +162,4 @@ def _actions(path: Path, actions: Sequence[Action], kind: Kind) -> Iterator[Find
     for place, action in enumerate(actions):
         if (problem := action_problem(action, kind)) is not None:
             yield Finding((*path, place), problem)
+        yield from check_action((*path, place), action)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from harness.scenario.checks_actions import is_hex
 from harness.scenario.checks_engines import called_methods, unknown_method
+from harness.scenario.checks_values import can_equal, matches_of
 from harness.scenario.finding import Finding
-from harness.scenario.model import EventMatch, Expect, Scenario, Step
+from harness.scenario.model import CoordinatorStep, EventMatch, Expect, Scenario, Step
 from harness.scenario.positions import Path
-from harness.scenario.problems import did_you_mean, one_of
+from harness.scenario.problems import did_you_mean, one_of, show
 from harness.trace.kinds import FIELDS_OF, KIND_OF, UnknownKindError, class_of
 from mock_engines.behaviours.model import Action
 
@@ -52,23 +54,26 @@ SUBJECTS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 
 def check_steps(scenario: Scenario) -> Iterator[Finding]:
     """Operations are started once, before they are used; steps say enough."""
-    calls: list[str] = []
-    utilities: list[str] = []
+    calls: dict[str, None] = {}  # in order, and quick to ask: a crowd has many
+    others: dict[str, None] = {}
     samples: list[str] = []
     for i, step in enumerate(scenario.steps):
         base: Path = ("steps", i, step.verb)
         for path, name, only_calls in _uses(base, step):
-            choices = calls if only_calls else calls + utilities
-            if name not in choices:
-                yield _never_started(path, name, choices, calls + utilities)
+            if name not in calls and (only_calls or name not in others):
+                yield _never_started(path, name, list(calls), list(others), only_calls)
         started = step.call or step.utility or step.http or step.grpc
-        if started is not None:
-            if started.id in calls or started.id in utilities:
-                yield Finding((*base, "id"), f"operation '{started.id}' is started twice")
-            (calls if step.call is not None else utilities).append(started.id)
+        new = [] if started is None else [started.id]
         if (crowd := step.crowd) is not None:
-            calls += [f"{crowd.id}-{n}" for n in range(crowd.callers)]
+            new = [f"{crowd.id}-{n}" for n in range(crowd.callers)]
+        taken = next((name for name in new if name in calls or name in others), None)
+        if taken is not None:
+            yield Finding((*base, "id"), f"operation '{taken}' is started twice")
+        kind = others if step.call is None and crowd is None else calls
+        kind.update(dict.fromkeys(new))
         if step.sample is not None:
+            if step.sample.id in samples:
+                yield Finding((*base, "id"), f"sample '{step.sample.id}' is taken twice")
             samples.append(step.sample.id)
         yield from _sampled(base, step, samples)
         yield from _says_enough(base, step)
@@ -97,14 +102,17 @@ def _uses(base: Path, step: Step) -> Iterator[tuple[Path, str, bool]]:
             yield (*base, j), name, step.abort is not None
     if step.expect is not None and step.expect.op is not None:
         yield (*base, "op"), step.expect.op, False
-    for path, match in _matches(base, step):
+    for path, match in matches_of(base, step):
         if match.request is not None:
             yield (*path, "request"), match.request, True
 
 
-def _never_started(path: Path, name: str, choices: list[str], all_ops: list[str]) -> Finding:
-    if name in all_ops:
+def _never_started(
+    path: Path, name: str, calls: list[str], others: list[str], only_calls: bool
+) -> Finding:
+    if name in others:
         return Finding(path, f"'{name}' is no generation", "the id of a call step")
+    choices = calls if only_calls else calls + others
     expected = one_of(choices) if choices else "the id of an earlier call or utility step"
     return Finding(
         path,
@@ -114,26 +122,12 @@ def _never_started(path: Path, name: str, choices: list[str], all_ops: list[str]
     )
 
 
-def _one_body(base: Path, step: Step) -> Iterator[Finding]:
-    """What an http or grpc step sends is said once."""
-    http, grpc = step.http, step.grpc
-    if http is not None and http.body is not None and http.text is not None:
-        yield Finding((*base, "text"), "body and text exclude each other")
-    if http is not None and http.repeat > 1 and http.text is None:
-        yield Finding((*base, "repeat"), "there is no text to repeat")
-    if http is not None and http.behind is not None and http.send != "whole":
-        yield Finding((*base, "behind"), "nothing can be behind a request that is not whole")
-    if step.crowd is not None and step.crowd.spread_ms and step.crowd.leave != "at-once":
-        yield Finding(
-            (*base, "spread_ms"), "only callers who leave at once spread", "leave: at-once"
-        )
-    if grpc is not None and grpc.wire is not None and grpc.request:
-        yield Finding((*base, "wire"), "request and wire exclude each other")
-
-
 def _says_enough(base: Path, step: Step) -> Iterator[Finding]:
     if (engine := step.engine) is not None and not engine.do and not engine.rejoin:
         yield Finding(base, "the step tells the engine nothing", "do: [actions], or rejoin: true")
+    for key in ("finish", "abort"):
+        if getattr(step, key) == []:
+            yield Finding(base, f"the step has nothing to {key}", "at least one id")
     if (link := step.link) is not None:
         chosen = [k for k in ("hold", "hold_after", "fail", "clear") if getattr(link, k)]
         if len(chosen) != 1:
@@ -145,51 +139,56 @@ def _says_enough(base: Path, step: Step) -> Iterator[Finding]:
     if (call := step.call) is not None and call.rank is not None and call.rank_text is not None:
         yield Finding((*base, "rank_text"), "rank and rank_text exclude each other")
     for j, text in enumerate(call.aux if call is not None else []):
-        if not _is_hex(text):
+        if not is_hex(text):
             yield Finding((*base, "aux", j), f"'{text}' is no hexadecimal text", "such as '00ff'")
-    yield from _one_body(base, step)
-    if (process := step.coordinator) is not None:
-        chosen = sorted(process.model_fields_set)
-        if len(chosen) != 1:
+    if step.coordinator is not None:
+        yield from _coordinator(base, step.coordinator)
+
+
+def _coordinator(base: Path, step: CoordinatorStep) -> Iterator[Finding]:
+    chosen = sorted(step.model_fields_set)
+    if len(chosen) != 1:
+        yield Finding(
+            base,
+            f"a coordinator step has exactly one key, this one has {', '.join(chosen) or 'none'}",
+            "one of stop, start, publish, publish_raw",
+        )
+    for key in ("stop", "start"):
+        if key in chosen and not getattr(step, key):
+            yield Finding((*base, key), "the step does nothing", f"{key}: true")
+    for j, text in enumerate(step.publish_raw or []):
+        if not is_hex(text):
             yield Finding(
-                base,
-                f"a coordinator step has exactly one key, this one has {', '.join(chosen) or 'none'}",
-                "one of stop, start, publish, publish_raw",
+                (*base, "publish_raw", j), f"'{text}' is no hexadecimal text", "such as '93c0'"
             )
-        for j, text in enumerate(process.publish_raw or []):
-            if not _is_hex(text):
-                yield Finding(
-                    (*base, "publish_raw", j), f"'{text}' is no hexadecimal text", "such as '93c0'"
-                )
-        if process.publish is not None and len(process.publish) != 3:
-            yield Finding((*base, "publish"), "publish has three items", "[counts, wave, running]")
-
-
-def _is_hex(text: str) -> bool:
-    try:
-        bytes.fromhex(text)
-    except ValueError:
-        return False
-    return True
+    if step.publish_raw == []:
+        yield Finding((*base, "publish_raw"), "there is no frame to send", "at least one")
+    if step.publish is None:
+        return
+    if len(step.publish) != 3:
+        yield Finding((*base, "publish"), "publish has three items", "[counts, wave, running]")
+        return
+    wanted = (
+        (list, type(None), "null, or a list of lists of numbers, one for each engine"),
+        (int, int, "the number of a wave"),
+        (bool, bool, "true or false"),
+    )
+    for j, (value, (kind, other, expected)) in enumerate(zip(step.publish, wanted, strict=True)):
+        whole = j > 0 or value is None or can_equal(value, list[list[float]])
+        if type(value) not in {kind, other} or not whole:
+            title = f"{show(value)} is no {('counts', 'wave', 'running flag')[j]} of a publish"
+            yield Finding(
+                (*base, "publish", j), title, f"{expected}; publish_raw for anything else"
+            )
 
 
 # --- events ---------------------------------------------------------------------------------
 
 
-def _matches(base: Path, step: Step) -> Iterator[tuple[Path, EventMatch]]:
-    if step.wait is not None:
-        yield base, step.wait
-    if step.expect is not None:
-        if step.expect.count is not None:
-            yield (*base, "count"), step.expect.count
-        for j, match in enumerate(step.expect.order or []):
-            yield (*base, "order", j), match
-
-
 def _events(scenario: Scenario) -> Iterator[Finding]:
     called = called_methods(scenario)
     for i, step in enumerate(scenario.steps):
-        for path, match in _matches(("steps", i, step.verb), step):
+        for path, match in matches_of(("steps", i, step.verb), step):
             yield from _event(path, match, called)
 
 
@@ -212,6 +211,7 @@ def _event(path: Path, match: EventMatch, called: Collection[str]) -> Iterator[F
                 f"event '{match.event}' has no field '{key}'",
                 one_of(fields),
                 did_you_mean(key, fields),
+                on_key=True,
             )
     for key in ("engine", "method"):
         if getattr(match, key) is not None and key not in fields:
@@ -277,6 +277,9 @@ def check_gates(scenario: Scenario) -> Iterator[Finding]:
     opened: dict[str, Path] = {}
     for path, name, opens in _gates(scenario):
         (opened if opens else waited).setdefault(name, path)
+    for path, name, _ in _gates(scenario):
+        if not name:
+            yield Finding(path, "a gate has no name", "a name")
     for name, path in opened.items():
         if name not in waited:
             yield Finding(

@@ -24,6 +24,8 @@ _TYPES = {
     "dict_type": "a mapping",
     "model_type": "a mapping",
     "finite_number": "a finite number",
+    "string_too_short": "text that is not empty",
+    "string_pattern_mismatch": "one line of text without control characters",
 }
 _BOUNDS = {
     "greater_than": ("gt", "more than"),
@@ -96,16 +98,17 @@ def _problem(
         )
     if kind == "missing":
         key = str(loc[-1])
-        model = model_at(root, loc[:-1])
-        info = model.model_fields.get(key) if model is not None else None
         return Problem(
             f"key '{key}' is missing{_inside(loc[:-1], places)}",
             places.find(loc[:-1], key=True),
-            expected=(info.description or "") if info is not None else "",
+            expected=_description(root, loc),
         )
     if kind == "value_error":
         return Problem(detail["msg"].removeprefix("Value error, "), places.find(path))
     expected, words = _expected(details)
+    if kind == "string_pattern_mismatch":
+        # The pattern itself says little to an author; the field's description says it in words.
+        expected = _description(root, loc) or expected
     return Problem(
         f"invalid value{_of(path)}",
         places.find(path),
@@ -113,6 +116,13 @@ def _problem(
         seen=show(detail["input"]),
         help=did_you_mean(detail["input"], words) if isinstance(detail["input"], str) else "",
     )
+
+
+def _description(root: type[BaseModel], loc: Sequence[str | int]) -> str:
+    """What the model says of the field at ``loc``, or ``""``."""
+    model = model_at(root, loc[:-1])
+    info = model.model_fields.get(str(loc[-1])) if model is not None else None
+    return (info.description or "") if info is not None else ""
 
 
 def _expected(details: list[ErrorDetails]) -> tuple[str, list[str]]:

@@ -192,7 +192,13 @@ def parse(
 def placed(found: Iterable[Finding], positions: Positions) -> list[Problem]:
     """Give findings their places in the file, and sort them by these."""
     problems = [
-        Problem(f.title, positions.find(f.path), expected=f.expected, seen=f.seen, help=f.help)
+        Problem(
+            f.title,
+            positions.find(f.path, key=f.on_key),
+            expected=f.expected,
+            seen=f.seen,
+            help=f.help,
+        )
         for f in found
     ]
     return sorted(problems, key=lambda p: (p.place.line, p.place.column) if p.place else (0, 0))

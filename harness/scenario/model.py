@@ -6,16 +6,32 @@ for observable events or open named gates; there are no sleeps.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from mock_engines.behaviours.model import Action, EngineSpec, Strict, as_list
+from mock_engines.behaviours.model import (
+    Action,
+    EngineSpec,
+    FinishName,
+    Strict,
+    as_list,
+)
 
 SCHEMA_VERSION = 1
 REPEAT_MAX = 50_000_000
 """How often the text of an HTTP request may be repeated."""
 CONNECTIONS_MAX = 10_000
+LOAD_CLIENTS_MAX = 1_000
+LOAD_REQUESTS_MAX = 100_000
+U32_MAX = 2**32 - 1
+"""Most that a number of tokens on the wire can be."""
+EXIT_CODE_MAX = 255
+SIGNAL_MAX = 64
+SHUTDOWN_S_MAX = 3_600
+Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""Id of an operation, a gate or a sample: one line of text."""
 Surface = Literal[
     "auto",
     "http",
@@ -38,9 +54,9 @@ Surface = Literal[
 class ClientConfigSpec(Strict):
     """Client settings that differ from what the topology implies (configuration errors …)."""
 
-    engine_count: int | None = None
-    engine_start_index: int | None = None
-    data_parallel_size: int | None = None
+    engine_count: int | None = Field(default=None, ge=0)
+    engine_start_index: int | None = Field(default=None, ge=0)
+    data_parallel_size: int | None = Field(default=None, ge=0)
     ready_timeout_s: float | None = Field(default=None, gt=0)
     utility_timeout_s: float | None = Field(default=None, gt=0)
 
@@ -83,8 +99,8 @@ class Measured(Strict):
     """One row behind a ``known`` entry."""
 
     release: str
-    trials: int
-    violations: int
+    trials: int = Field(ge=1)
+    violations: int = Field(ge=0)
 
 
 class Known(Strict):
@@ -127,14 +143,14 @@ class CallStep(Strict):
     ``read`` is open.
     """
 
-    id: str
+    id: Name
     rank: int | None = None
     rank_text: Annotated[list[str], BeforeValidator(as_list)] | None = None
     surface: Surface = "auto"
     frontend: int = Field(default=0, ge=0, le=1)
     request_id: str | None = None
     prompt: list[int] = Field(default_factory=lambda: [104, 105])
-    max_tokens: int = Field(default=3, ge=1)
+    max_tokens: int = Field(default=3, ge=1, le=U32_MAX)
     kv_transfer_params: dict[str, Any] | None = None
     stop: Annotated[list[str], BeforeValidator(as_list)] = Field(default_factory=list)
     body: dict[str, Any] = Field(default_factory=dict)
@@ -152,7 +168,7 @@ class UtilityStep(Strict):
     ``result`` is the type asked for by ``raw`` and ``consensus``.
     """
 
-    id: str
+    id: Name
     method: str
     args: list[Any] = Field(default_factory=list)
     via: Literal["method", "raw", "consensus"] = "method"
@@ -176,9 +192,13 @@ class HttpStep(Strict):
     answer announces is left at that.
     """
 
-    id: str
+    id: Name
     path: str
-    verb: str = Field(default="GET", pattern=r"^[A-Z][A-Z0-9-]{0,31}$")
+    verb: str = Field(
+        default="GET",
+        pattern=r"^[A-Z][A-Z0-9-]{0,31}$",
+        description="a method in capital letters, such as GET",
+    )
     query: dict[str, str | list[str]] = Field(default_factory=dict)
     headers: dict[str, str] = Field(default_factory=dict)
     body: Any = None
@@ -199,10 +219,14 @@ class GrpcStep(Strict):
     of the request in hexadecimal, whatever they are.
     """
 
-    id: str
+    id: Name
     method: str
     request: dict[str, Any] = Field(default_factory=dict)
-    wire: str | None = Field(default=None, pattern=r"^([0-9a-fA-F]{2})*$")
+    wire: str | None = Field(
+        default=None,
+        pattern=r"^([0-9a-fA-F]{2})*$",
+        description="bytes in hexadecimal, such as '0a01'",
+    )
     metadata: dict[str, str] = Field(default_factory=dict)
 
 
@@ -217,7 +241,7 @@ class CrowdStep(Strict):
     Their ids are ``<id>-0``, ``<id>-1`` and so on.
     """
 
-    id: str
+    id: Name
     callers: int = Field(default=100, ge=1, le=100_000)
     at_once: int = Field(default=16, ge=1, le=1_000)
     leave: Literal["no", "at-once", "after-add", "after-output", "abort-after-add"] = "no"
@@ -225,13 +249,13 @@ class CrowdStep(Strict):
     surface: Surface = "auto"
     rank: int | None = None
     prompt: list[int] = Field(default_factory=lambda: [104, 105])
-    max_tokens: int = Field(default=1, ge=1)
+    max_tokens: int = Field(default=1, ge=1, le=U32_MAX)
 
 
 class SampleStep(Strict):
     """Note what the process of the frontend uses now, for a later ``expect: {process: …}``."""
 
-    id: str
+    id: Name
 
 
 class EventMatch(Strict):
@@ -291,8 +315,10 @@ class CoordinatorStep(Strict):
 class LoadStep(Strict):
     """Short requests from ``clients`` callers, each one after the other, until all are served."""
 
-    clients: int = Field(default=2, ge=1)
-    requests: int = Field(default=3, ge=1, description="requests per client, at least")
+    clients: int = Field(default=2, ge=1, le=LOAD_CLIENTS_MAX)
+    requests: int = Field(
+        default=3, ge=1, le=LOAD_REQUESTS_MAX, description="requests per client, at least"
+    )
     until_quiet: bool = Field(
         default=False, description="go on until the background engine steps have ended"
     )
@@ -301,23 +327,23 @@ class LoadStep(Strict):
 class ShutdownStep(Strict):
     """Shut the frontend down; ``timeout_s`` is the drain time."""
 
-    timeout_s: float = Field(default=0, ge=0)
+    timeout_s: float = Field(default=0, ge=0, le=SHUTDOWN_S_MAX)
 
 
 class ProcessExpect(Strict):
     """What the process of the frontend may use more than at an earlier ``sample``."""
 
     since: str
-    rss_mb_at_most: float | None = Field(default=None, description="growth, MiB")
-    descriptors_at_most: int | None = Field(default=None, description="growth")
+    rss_mb_at_most: float | None = Field(default=None, ge=0, description="growth, MiB")
+    descriptors_at_most: int | None = Field(default=None, ge=0, description="growth")
 
 
 class CountExpect(EventMatch):
     """How often a matching event is in the trace."""
 
-    equals: int | None = None
-    at_least: int | None = None
-    at_most: int | None = None
+    equals: int | None = Field(default=None, ge=0)
+    at_least: int | None = Field(default=None, ge=1)
+    at_most: int | None = Field(default=None, ge=0)
 
 
 class Expect(Strict):
@@ -341,18 +367,18 @@ class Expect(Strict):
     value: Any = None
     error: str | None = None
     message: str | None = None
-    tokens: int | None = None
-    finish: str | None = None
+    tokens: int | None = Field(default=None, ge=0)
+    finish: FinishName | None = None
     kv_transfer_params: dict[str, Any] | None = None
     engine: int | None = Field(default=None, description="rank that served op / whose state")
     state: dict[str, Any] | None = Field(default=None, description="engine state, by key")
     count: CountExpect | None = None
     order: list[EventMatch] | None = Field(default=None, description="first matches, in order")
-    pending_utility_calls: int | None = None
-    in_flight: int | None = None
+    pending_utility_calls: int | None = Field(default=None, ge=0)
+    in_flight: int | None = Field(default=None, ge=0)
     healthy: bool | None = None
     health_error: str | None = None
-    coordinator_wave: int | None = None
+    coordinator_wave: int | None = Field(default=None, ge=0)
     coordinator_running: bool | None = None
     server_info: dict[str, Any] | None = None
     connect: Literal["ok", "failed"] | None = None
@@ -362,7 +388,12 @@ class Expect(Strict):
     body_text: str | None = None
     metrics: dict[str, float] | None = None
     process: ProcessExpect | None = None
-    exit_code: int | None = None
+    exit_code: int | None = Field(
+        default=None,
+        ge=-SIGNAL_MAX,
+        le=EXIT_CODE_MAX,
+        description="of the frontend's process; below 0: the number of the signal that ended it",
+    )
     when: str | None = None
 
 
@@ -409,7 +440,7 @@ class Step(Strict):
             raise ValueError(msg)
         return self
 
-    @property
+    @cached_property
     def verb(self) -> str:
         """The one verb that is set."""
         return next(iter(self.model_fields_set))
@@ -422,7 +453,9 @@ class Scenario(Strict):
     says that startup is the story: the steps run although ``connect`` failed. ``needs`` adds
     capabilities to those that the content implies; ``invariants`` names those that this file
     is about (all are judged); ``open_at_end`` lists ids and gates that stay open on purpose,
-    so that liveness is not judged for them.
+    so that liveness is not judged for them. ``explore`` names the tasks and messages whose order
+    is explored in simulation, by their labels, with ``*`` and ``?``; everything else then runs as
+    soon as it can. Without it every order counts.
     """
 
     title: str
@@ -438,3 +471,4 @@ class Scenario(Strict):
     connect_fails: bool = False
     steps: list[Step] = Field(min_length=1)
     open_at_end: list[str] = Field(default_factory=list)
+    explore: list[str] = Field(default_factory=list)

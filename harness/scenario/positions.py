@@ -31,12 +31,12 @@ Path = tuple[str | int, ...]
 LINE_BREAKS = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 """What PyYAML counts as the end of a line."""
 
-_NULL = re.compile(r"~|null|Null|NULL|")
-_TRUE = re.compile(r"true|True|TRUE")
-_FALSE = re.compile(r"false|False|FALSE")
-_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+NULL = re.compile(r"~|null|Null|NULL|")
+TRUE = re.compile(r"true|True|TRUE")
+FALSE = re.compile(r"false|False|FALSE")
+INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,21 +186,21 @@ def _scalar(node: yaml.ScalarNode) -> Any:
 
 
 def _plain_scalar(text: str, place: Place) -> Any:
-    if _NULL.fullmatch(text):
+    if NULL.fullmatch(text):
         return None
-    if _TRUE.fullmatch(text):
+    if TRUE.fullmatch(text):
         return True
-    if _FALSE.fullmatch(text):
+    if FALSE.fullmatch(text):
         return False
-    if _INT.fullmatch(text):
+    if INT.fullmatch(text):
         if len(text) > DIGITS_MAX:
             msg = f"a number of more than {DIGITS_MAX} digits"
             raise YamlProblemError(msg, place)
         return int(text, 0) if text[:2] in {"0o", "0x"} else int(text)
-    if _NOT_FINITE.fullmatch(text):
+    if NOT_FINITE.fullmatch(text):
         msg = f"{text} is no finite number"
         raise YamlProblemError(msg, place)
-    if _FLOAT.fullmatch(text):
+    if FLOAT.fullmatch(text):
         value = float(text)
         if value in {float("inf"), float("-inf")}:
             msg = "the number is too large"

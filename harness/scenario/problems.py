@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.reports.diagnostic import Diagnostic, Excerpt
+from harness.reports.wording import counted
 from harness.scenario.positions import LINE_BREAKS, Place
 
 PROBLEMS_SHOWN_MAX = 5
@@ -51,8 +52,8 @@ class ScenarioFileError(Exception):
         lines = LINE_BREAKS.split(self.text)
         found = [self._diagnostic(problem, lines) for problem in self.problems]
         if (more := len(found) - PROBLEMS_SHOWN_MAX) > 0:
-            noun = "problem" if more == 1 else "problems"
-            note = Diagnostic("note", f"{more} more {noun} in this file", where=str(self.path))
+            what = counted(more, "more problem")
+            note = Diagnostic("note", f"{what} in this file", where=str(self.path))
             return [*found[:PROBLEMS_SHOWN_MAX], note]
         return found
 

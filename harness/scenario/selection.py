@@ -95,7 +95,12 @@ def _built_in(name: str) -> list[Found]:
 
 
 def _elsewhere(path: Path) -> bool:
-    return path.exists() and not path.resolve().is_relative_to(builtin_dir().resolve())
+    return path.exists() and not is_builtin(path)
+
+
+def is_builtin(path: Path) -> bool:
+    """Whether a file is one of the built-in scenarios, however it is named."""
+    return path.resolve().is_relative_to(builtin_dir().resolve())
 
 
 def _resolve(name: str) -> list[Found]:

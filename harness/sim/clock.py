@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Callable
 
 import simpy
+from simpy.events import NORMAL
 
 MICROSECONDS = 1_000_000
 """Ticks of the clock in one second."""
@@ -24,6 +25,20 @@ def to_us(seconds: float) -> int:
     return round(seconds * MICROSECONDS)
 
 
+class Due(simpy.Event):
+    """A timer: an event with one callback that needs no trigger but its time.
+
+    A ``simpy.Timeout`` in half the time: a run makes one timer for each step and deadline.
+    """
+
+    def __init__(self, clock: Clock, act: Callable[[simpy.Event], None]) -> None:
+        # The base class is left out: it makes a list, and SimPy's own timers do without it too.
+        self.env = clock
+        self.callbacks = [act]
+        self._value = None
+        self._ok = True
+
+
 class Clock(simpy.Environment):
     """The clock and timers of one run; ``now`` is in microseconds from 0."""
 
@@ -32,10 +47,16 @@ class Clock(simpy.Environment):
         self.live = 0
         self._dead = 0
 
+    @property
+    def now_us(self) -> int:
+        """Microseconds from 0."""
+        # Only integers are ever added to it.
+        return self._now  # type: ignore[return-value]
+
     def after(self, delay_us: int, act: Callable[[simpy.Event], None]) -> simpy.Event:
         """Call ``act`` once ``delay_us`` (>= 0) have passed; ties go by order of this call."""
-        timer = simpy.Timeout(self, delay_us)
-        timer.callbacks.append(act)
+        timer = Due(self, act)
+        heapq.heappush(self._queue, (self._now + delay_us, NORMAL, next(self._eid), timer))
         self.live += 1
         return timer
 
@@ -49,6 +70,13 @@ class Clock(simpy.Environment):
             self._queue[:] = [item for item in self._queue if item[3].callbacks]
             heapq.heapify(self._queue)
             self._dead = 0
+
+    def forget(self) -> None:
+        """Drop all timers: the run is over, and they refer to this clock and to their handles."""
+        for item in self._queue:
+            item[3].callbacks.clear()
+        self._queue.clear()
+        self.live = self._dead = 0
 
     def advance(self) -> None:
         """Step to the next time at which a live timer is due, and fire all that are due then.

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
-import types
 from asyncio import events
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ import simpy
 
 from harness.sim.choosing import Chooser
 from harness.sim.clock import MICROSECONDS, Clock, to_us
+from harness.sim.component import context_for
 from harness.sim.errors import CallbackFailed, Deadlock, StepLimitExceeded, StuckTask
 from harness.sim.handles import Entry, ReadyHandle, SimTimerHandle, StepHandle, bind, label_of
 from harness.sim.unavailable import refuses_the_outside
@@ -37,13 +37,15 @@ _enter, _leave = events._set_running_loop, partial(events._set_running_loop, Non
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Context = contextvars.Context
-_CANCELLABLE = frozenset({types.FunctionType, types.MethodType, partial})
-"""Kinds of callbacks that are not steps of asyncio's own tasks."""
 _STEP_HANDLE = StepHandle()
 STEP_LIMIT = 1_000_000
 """Steps of one run at most, by default."""
 DRAIN_STEPS_MAX = 100_000
 """Steps that cancelled tasks may take at the end of a run."""
+YOUNG_MAX = 50_000
+"""Objects that may be made and not freed between two garbage collections, for the whole process
+once a run was simulated. With the usual 700 there would be a collection after every run, for
+the two hundred objects that a run leaves in circles."""
 
 
 PRUNE_MIN = 64
@@ -82,11 +84,13 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._record_labels = record_labels
         self._clock = Clock()
         self._ready: list[Entry] = []
+        if (attach := getattr(chooser, "attach", None)) is not None:
+            attach(self._ready)
         self._tasks: list[asyncio.Task[Any]] = []
         self._tasks_made = 0
         self._prune_at = PRUNE_MIN
         self._settlers: list[asyncio.Future[None]] = []
-        self._names: WeakKeyDictionary[asyncio.Future[Any], str] = WeakKeyDictionary()
+        self._names: WeakKeyDictionary[asyncio.Future[Any], str] | None = None
         self._describers: list[Describe] = []
         self._failures: list[dict[str, Any]] = []
         self._interruptions: list[str] = []
@@ -115,6 +119,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         _enter(self)
         self._running = True
         gc.disable()
+        if gc.get_threshold()[0] < YOUNG_MAX:
+            gc.set_threshold(YOUNG_MAX, *gc.get_threshold()[1:])
         try:
             task = self.create_task(main, name="main")
             try:
@@ -227,10 +233,14 @@ class SimLoop(asyncio.AbstractEventLoop):
             self._tasks.clear()
             self._ready.clear()
             self._failures.clear()
+            self._describers.clear()
+            self._clock.forget()
 
     def _drain(self) -> None:
         """Let cancelled tasks end, in first-in-first-out order; these are not choices."""
         live = self._live()
+        if not live and not self._ready:
+            return
         for task in live:
             task.cancel("the run is over")
         for _ in range(DRAIN_STEPS_MAX):
@@ -292,10 +302,12 @@ class SimLoop(asyncio.AbstractEventLoop):
     @property
     def now_us(self) -> int:
         """The clock, in microseconds since the start of the run."""
-        return int(self._clock.now)
+        return self._clock.now_us
 
     def label(self, future: asyncio.Future[Any], text: str) -> None:
         """Say what a future stands for, to be shown if a deadlock is to be explained."""
+        if self._names is None:
+            self._names = WeakKeyDictionary()
         self._names[future] = text
 
     def add_describer(self, describe: Describe) -> None:
@@ -304,7 +316,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def describe(self, future: asyncio.Future[Any]) -> str | None:
         """Tell what a future stands for, if anybody said so."""
-        if (text := self._names.get(future)) is not None:
+        if self._names is not None and (text := self._names.get(future)) is not None:
             return text
         for describer in self._describers:
             if (text := describer(future)) is not None:
@@ -342,17 +354,17 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Handle:
         """Put a callback at the end of the ready list.
 
-        Asyncio's own step methods get a handle that cannot be cancelled: nobody looks at it, and
-        this is the hottest call of a run.
+        What comes with a context is a step or a callback of asyncio's own tasks and futures. It
+        gets a handle that cannot be cancelled: nobody looks at it, and this is the hottest call
+        of a run.
         """
-        if context is None:
-            context = contextvars.copy_context()
-        elif callback.__class__ not in _CANCELLABLE:
+        if context is not None:
             self._ready.append(partial(context.run, callback, *args))
             return _STEP_HANDLE
-        entry = partial(context.run, callback, *args)
+        entry = ReadyHandle(contextvars.copy_context().run, callback, *args)
+        entry.ready = self._ready
         self._ready.append(entry)
-        return ReadyHandle(entry, self._ready)
+        return entry  # type: ignore[return-value]
 
     def call_later(
         self,
@@ -362,7 +374,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Make a callback ready ``delay`` seconds from now (to the nearest microsecond)."""
-        due_us = self.now_us + to_us(delay)
+        due_us = self._clock.now_us + to_us(delay)
         entry = bind(callback, args, contextvars.copy_context() if context is None else context)
         return SimTimerHandle(entry, due_us, self._ready, self._clock)
 
@@ -379,7 +391,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def time(self) -> float:
         """Seconds since the start of the run."""
-        return self._clock.now / MICROSECONDS
+        return self._clock.now_us / MICROSECONDS
 
     def create_future(self) -> asyncio.Future[Any]:
         """Make a future of this loop."""
@@ -396,9 +408,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._tasks_made += 1
         if name is None:
             name = f"task-{self._tasks_made}"
-        task = asyncio.Task(
-            cast("Coroutine[Any, Any, T]", coro), loop=self, name=name, context=context
-        )
+        if context is None:
+            context = context_for(name)
+        task = asyncio.Task(coro, loop=self, name=name, context=context)
         self._tasks.append(task)
         if len(self._tasks) >= self._prune_at:
             self.forget_ended()
@@ -419,9 +431,9 @@ class SimLoop(asyncio.AbstractEventLoop):
     def get_task_factory(self) -> None:
         """Return ``None``: tasks are asyncio's own."""
 
-    def get_debug(self) -> bool:
-        """Return ``False``; asyncio's debug mode is eighteen times slower."""
-        return False
+    get_debug = cast("Callable[[Any], bool]", staticmethod(bool))
+    """Return ``False``; asyncio's debug mode is eighteen times slower. ``bool()`` is ``False``
+    without a call into Python: each new task and future asks."""
 
     def set_debug(self, enabled: bool) -> None:
         """Ignore the wish: there is no debug mode."""

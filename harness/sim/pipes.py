@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import simpy
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 Message = list[bytes]
 Item = Message | Callable[[], None]
 """A message, or a control step of the connection itself (attach, detach)."""
+
+
+class Receiver(Protocol):
+    """Where a pipe ends. ``part``: see ``harness.sim.component``."""
+
+    part: str
 
 
 class Pipe:
@@ -33,6 +39,7 @@ class Pipe:
         latency_us: how long each message travels before it can be delivered.
 
     Attributes:
+        receiver: who gets what is delivered; ``None``: nobody yet.
         unread: messages delivered and not yet received, kept by the receiving socket.
         unread_max: bound of ``unread`` above which delivery stops; 0 = no limit.
         is_open: whether the far end takes messages now.
@@ -50,6 +57,7 @@ class Pipe:
         "is_open",
         "label",
         "latency_us",
+        "receiver",
         "unread",
         "unread_max",
         "writers",
@@ -74,10 +82,11 @@ class Pipe:
         self.label = label
         self.hwm = hwm
         self.latency_us = latency_us
+        self.receiver: Receiver | None = None
         self.is_open = False
         self.unread = 0
         self.unread_max = 0
-        self.writers: deque[asyncio.Future[None]] = deque()
+        self.writers: list[asyncio.Future[None]] = []
 
     def __len__(self) -> int:
         return len(self._queue) + self._travelling
@@ -86,6 +95,17 @@ class Pipe:
     def is_full(self) -> bool:
         """Whether a sender has to wait (or, on XPUB, its message is dropped)."""
         return 0 < self.hwm <= len(self)
+
+    @property
+    def head(self) -> Item | None:
+        """What it delivers next."""
+        return self._queue[0] if self._queue else None
+
+    def part(self) -> str | None:
+        """The part of the system that the next delivery touches; ``None``: both ends."""
+        if self.receiver is None or callable(self.head):
+            return None
+        return self.receiver.part
 
     def put(self, item: Item) -> None:
         """Add an item at the tail."""
@@ -142,7 +162,7 @@ class Pipe:
         else:
             self._deliver(item)
             while self.writers:
-                writer = self.writers.popleft()
+                writer = self.writers.pop(0)
                 if not writer.done():
                     writer.set_result(None)
                     break
@@ -164,7 +184,7 @@ class Pipe:
         """Let waiting senders look again: all, or the first ``count``."""
         left = len(self.writers) if count is None else count
         while self.writers and left:
-            writer = self.writers.popleft()
+            writer = self.writers.pop(0)
             if not writer.done():
                 writer.set_result(None)
                 left -= 1

@@ -22,6 +22,7 @@ from client.protocol.transport import (
     TransportError,
     UnknownPeerError,
 )
+from harness.sim.component import current_part
 from harness.sim.pipes import Message, Pipe
 
 if TYPE_CHECKING:
@@ -40,17 +41,14 @@ class SimSocket:
     def __init__(self, network: Network, label: str, endpoint: str, options: SocketOptions) -> None:
         self._network = network
         self._loop: SimLoop = network.loop
-        self._endpoint = endpoint
+        self.endpoint = endpoint
+        """The address it is bound or connected to."""
         self.label = label
         self.options = options
         self.closed = False
+        self.part = current_part()
         self._inbox: deque[tuple[Pipe, Message]] = deque()
         self._readers: deque[asyncio.Future[None]] = deque()
-
-    @property
-    def endpoint(self) -> str:
-        """The address it is bound or connected to."""
-        return self._endpoint
 
     def _check_open(self) -> None:
         if self.closed:
@@ -77,7 +75,8 @@ class SimSocket:
             SocketClosedError: the socket is closed, or was while waiting.
         """
         while True:
-            self._check_open()
+            if self.closed:
+                self._check_open()
             if self._inbox:
                 pipe, message = self._inbox.popleft()
                 pipe.unread -= 1
@@ -178,17 +177,19 @@ class ConnectingSocket(SimSocket):
     def establish(self, bound: BoundSocket) -> None:
         """Begin to attach to a bound socket."""
         self.peer = bound
+        self.up.receiver = bound
         self.refused = False
         bound.connected.append(self)
         down = Pipe(
             self._loop,
-            f"deliver {self._network.short(self._endpoint)}>{self.label}",
+            f"deliver {self._network.short(self.endpoint)}>{self.label}",
             lambda message: self._deliver_down(down, message),
             hwm=bound.options.send_hwm,
-            latency_us=self._network.latency_us(self._endpoint),
+            latency_us=self._network.latency_us(self.endpoint),
         )
         down.unread_max = self.options.recv_hwm
         down.is_open = True
+        down.receiver = self
         self.down = down
         self.up.put_first(partial(self._attach, bound))
 

@@ -21,6 +21,13 @@ class TargetError(Exception):
     """The target or the harness failed: the run cannot be judged (exit code 3)."""
 
 
+class StartFailed(TargetError):  # noqa: N818 - a kind of the error above
+    """The frontend never got ready, and the scenario is not about that.
+
+    The first line of the text says how; starts of one frontend that fail alike have the same.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class CallResult:
     """How a generation ended: ``outcome`` finished or failed (a cancelled one raises).
@@ -65,6 +72,19 @@ class RequestResult:
     body: Any = None
     text: str = ""
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """What a frontend's metrics show at one moment.
+
+    Attributes:
+        samples: name with labels → value.
+        families: names of all families that it declares, with or without samples.
+    """
+
+    samples: Mapping[str, float]
+    families: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +197,8 @@ class NoServer:
         """What the frontend's process uses, or ``None`` where that cannot be seen."""
         return None
 
-    async def metrics(self) -> Mapping[str, float] | None:
-        """All samples of its metrics: name with labels → value; ``None`` without metrics."""
+    async def metrics(self) -> Metrics | None:
+        """All its metrics; ``None`` without any."""
         return None
 
     async def exit_code(self) -> int | None:
@@ -227,8 +247,8 @@ class Frontend(Protocol):
     async def process_use(self) -> ProcessUse | None:
         """What the frontend's process uses, or ``None`` where that cannot be seen."""
 
-    async def metrics(self) -> Mapping[str, float] | None:
-        """All samples of its metrics: name with labels → value; ``None`` without metrics."""
+    async def metrics(self) -> Metrics | None:
+        """All its metrics; ``None`` without any."""
 
     async def exit_code(self) -> int | None:
         """Wait for the end of a process that is ending; its exit code, ``None`` if it runs."""

@@ -26,7 +26,6 @@ from client.protocol.ids import FENCE_METHOD, RequestId
 from client.protocol.messages import EngineCoreRequest
 from client.protocol.profiles import Profile
 from client.protocol.transport import Transport
-from client.rank_metadata import parse_rank_header, parse_rank_metadata
 from client.utility import CONFIGURED, Timeout
 from harness.faults import FaultTransport
 from harness.scenario.model import CallStep, Topology, UtilityStep
@@ -139,7 +138,9 @@ class ClientFrontend(NoServer):
 
     def _make_coordinator(self) -> CoordinatorHandle:
         """Make the external coordinator of this run; another target has another one."""
-        return make_coordinator(self._topology, self._profile, self._plain, self._observer)
+        return make_coordinator(
+            self._topology, self._profile, self._plain, self._observer, self._components
+        )
 
     def _coordinator_address(self) -> str | None:
         """Front address of the external coordinator, wherever that runs."""
@@ -215,7 +216,8 @@ class ClientFrontend(NoServer):
         if step.rank_text is not None:
             # No HTTP or gRPC server here: the surface decides which edge's rule reads the text.
             http = step.surface.startswith("http")
-            rank = (parse_rank_header if http else parse_rank_metadata)(step.rank_text)
+            texts = self._components.rank_texts()
+            rank = (texts.header if http else texts.metadata)(step.rank_text)
         params: dict[str, Any] = {"max_tokens": step.max_tokens}
         if step.kv_transfer_params is not None:
             params["extra_args"] = {"kv_transfer_params": step.kv_transfer_params}

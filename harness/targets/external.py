@@ -5,6 +5,7 @@ Whichever frontend is judged, the coordinator is the same, and its events are in
 
 from __future__ import annotations
 
+from client.components import Components
 from client.coordinator_process import ExternalCoordinator
 from client.events import Observer
 from client.protocol.profiles import Profile
@@ -13,7 +14,11 @@ from harness.scenario.model import Topology
 
 
 def make_coordinator(
-    topology: Topology, profile: Profile, transport: Transport, observer: Observer
+    topology: Topology,
+    profile: Profile,
+    transport: Transport,
+    observer: Observer,
+    components: Components = Components(),  # noqa: B008  (frozen)
 ) -> ExternalCoordinator:
     """Make the coordinator of a topology; it is not started yet.
 
@@ -29,4 +34,5 @@ def make_coordinator(
         back_input_address=transport.endpoint("coordinator-input"),
         back_output_address=transport.endpoint("coordinator-output"),
         observer=observer,
+        components=components,
     )

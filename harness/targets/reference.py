@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from client.protocol.profiles import NEWEST, Profile
-from client.transports.folders import sweep
 from harness.play import FenceFilter, FrontendFactory, Setting
 from harness.scenario.model import Scenario
 from harness.sim.choosing import Chooser
@@ -75,10 +74,6 @@ class ZmqTarget(ReferenceTarget):
     kind = "zmq"
     title = "reference client over real ZMQ sockets"
     deterministic = False
-
-    def __init__(self) -> None:
-        """Remove what runs that were killed have left of their socket files."""
-        sweep()
 
     def world(self, chooser: Chooser | None, *, record_labels: bool = False) -> World:
         """A real-time world; choices are the kernel's."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from client.transports.folders import sweep
 from harness.targets.reference import SimTarget, ZmqTarget
 from harness.targets.request import TargetRequest
 from harness.targets.target import Target
@@ -37,6 +38,9 @@ def open_target(request: TargetRequest) -> Target:
     kind = request.kind
     if kind == "sim":
         return SimTarget()
+    if kind in KINDS:
+        # All others have socket files, which a run that was killed leaves behind.
+        sweep()
     if kind == "zmq":
         return ZmqTarget()
     if kind == "vllm-rs":

@@ -39,6 +39,7 @@ from harness.targets.base import (
     CallResult,
     Frontend,
     Health,
+    Metrics,
     NoServer,
     OnOutput,
     ProcessUse,
@@ -224,7 +225,7 @@ class TwoFrontends(NoServer):
         """As the first one."""
         return await self._first.process_use()
 
-    async def metrics(self) -> Mapping[str, float] | None:
+    async def metrics(self) -> Metrics | None:
         """As the first one."""
         return await self._first.metrics()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import re
 import typing
 from collections.abc import Iterable, Mapping
@@ -113,6 +114,7 @@ def kinds() -> dict[str, str]:
     return dict(sorted(KIND_OF.values()))
 
 
+@functools.cache
 def class_of(kind: str) -> type:
     """Return the event class of a kind.
 

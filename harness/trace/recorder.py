@@ -11,7 +11,7 @@ from typing import Any
 from harness.invariants.base import Judge
 from harness.scenario.model import EventMatch
 from harness.trace.events import CallStarted, Event, Record
-from harness.trace.kinds import EVENT_CLASSES, FIELDS_OF, matches
+from harness.trace.kinds import EVENT_CLASSES, FIELDS_OF, class_of, matches
 
 _MICROSECONDS = 1_000_000
 
@@ -22,7 +22,8 @@ def _getter(cls: type) -> Callable[[Any], Any]:
 
 
 # Several times faster than the dataclass's own repr, and the digest needs no more.
-_VALUES: dict[type, Callable[[Any], Any]] = {cls: _getter(cls) for cls in EVENT_CLASSES}
+_VALUES = {cls: (cls.__name__, _getter(cls)) for cls in EVENT_CLASSES}
+Listener = Callable[[Record], None]
 
 
 def _loop_time() -> float:
@@ -58,7 +59,8 @@ class Recorder:
         self._keep = keep
         self._next = 0
         self._calls: dict[str, CallStarted] = {}
-        self._listeners: list[Callable[[Record], None]] = []
+        self._listeners: list[tuple[Listener, tuple[type, ...]]] = []
+        self._hearing: dict[type, tuple[Listener, ...]] = {}
 
     @property
     def count(self) -> int:
@@ -69,31 +71,61 @@ class Recorder:
         """Number one event, judge it, and tell those who wait."""
         record = Record(self._next, round(self._clock() * _MICROSECONDS), event)
         self._next += 1
-        cls = type(event)
-        text = f"{cls.__name__}{_VALUES[cls](event)!r}"
-        self.digest = zlib.crc32(text.encode(), self.digest)
+        cls = event.__class__
+        name, values = _VALUES[cls]
+        self.digest = zlib.crc32(f"{name}{values(event)!r}".encode(), self.digest)
         if isinstance(event, CallStarted):
             self._calls[event.op] = event
         if self._keep:
             self.records.append(record)
         if self._judge is not None:
             self._judge.feed(record)
-        for listener in tuple(self._listeners):
+        hearing = self._hearing.get(cls)
+        if hearing is None:
+            hearing = self._hearing[cls] = self._who_hears(cls)
+        for listener in hearing:
             listener(record)
         return record
 
-    def subscribe(self, callback: Callable[[Record], None]) -> Callable[[], None]:
-        """Call ``callback`` for each later record; returns what ends the subscription."""
-        self._listeners.append(callback)
+    def _who_hears(self, cls: type) -> tuple[Listener, ...]:
+        return tuple(listener for listener, kinds in self._listeners if not kinds or cls in kinds)
+
+    def subscribe(self, callback: Listener, *kinds: type) -> Callable[[], None]:
+        """Call ``callback`` for each later record; returns what ends the subscription.
+
+        ``kinds``: only for events of these classes; none = for all. Most of a run's events
+        concern none of those who listen.
+        """
+        subscription = (callback, kinds)
+        self._listeners.append(subscription)
+        self._hearing.clear()
 
         def unsubscribe() -> None:
-            if callback in self._listeners:
-                self._listeners.remove(callback)
+            if subscription in self._listeners:
+                self._listeners.remove(subscription)
+                self._hearing.clear()
 
         return unsubscribe
 
+    def close(self) -> None:
+        """Let go of the judge and of all who listen: nothing more happens.
+
+        They refer to the trace, so that a run would stay in memory until a garbage collection.
+        """
+        self._judge = None
+        self._listeners.clear()
+        self._hearing.clear()
+
+    def take_records(self) -> list[Record]:
+        """Hand the records over, and keep none."""
+        records, self.records = self.records, []
+        return records
+
     def match(self, record: Record, wanted: EventMatch) -> bool:
         """See ``kinds.matches``, with the calls of this trace."""
+        # The class is looked at here already: a whole trace is searched for few events.
+        if record.event.__class__ is not class_of(wanted.event):
+            return False
         return matches(record, wanted, self._calls)
 
     def matching(self, wanted: EventMatch) -> list[Record]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from client import events as client
+from harness.exit_words import code_and_name
 from harness.trace import events as harness
 from harness.trace.events import Event, Record
 from harness.trace.kinds import FIELDS_OF, KIND_OF
@@ -72,6 +73,8 @@ def _lane(event: Event) -> str:
 
 
 def _details(event: Event) -> str:
+    if isinstance(event, harness.ProcessExited):
+        return f"code={code_and_name(event.code)}"
     shown = []
     wire = type(event).__module__ == mock.__name__
     for name in FIELDS_OF[type(event)]:

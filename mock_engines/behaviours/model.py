@@ -8,15 +8,16 @@ behaves well: it streams the tokens that were asked for, answers utilities with 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 
 class Strict(BaseModel):
-    """Base of all file models: unknown keys are errors, values are not coerced."""
+    """Base of all file models: unknown keys are errors, values are not coerced or infinite."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 def as_list(value: Any) -> Any:
@@ -173,7 +174,7 @@ class Action(Strict):
             raise ValueError(msg)
         return self
 
-    @property
+    @cached_property
     def verb(self) -> str:
         """The one key that is set (``reply: null`` counts as set)."""
         return next(iter(self.model_fields_set))

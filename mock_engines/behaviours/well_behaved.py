@@ -13,6 +13,9 @@ from mock_engines.matching import Kind, Message
 from mock_engines.requests import MockRequest
 from mock_engines.utilities import Outcome, UtilityFailedError
 
+PLAIN_STREAM = Stream()
+"""All tokens, one by one, then the end."""
+
 
 class Default(Behaviour):
     """``default: true`` streams, stops what is aborted, answers utilities, takes waves over."""
@@ -75,7 +78,7 @@ async def _serve(request: MockRequest | None, io: EngineIO) -> None:
         await io.out.rows([refusal], client_index=request.client_index)
         io.engine.finish(request)
         return
-    await stream_tokens(Stream(), request, io)
+    await stream_tokens(PLAIN_STREAM, request, io)
 
 
 async def _answer(call: UtilityCall, io: EngineIO) -> None:

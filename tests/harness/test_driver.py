@@ -36,6 +36,7 @@ from tests.support.stories import (
     Avoid,
     broken,
     kinds,
+    load_unchecked,
     of,
     outcomes,
     perform,
@@ -696,7 +697,7 @@ steps:
 )
 def test_coordinator_step_that_cannot_be_done_is_no_verdict(story, text):
     with pytest.raises(TargetError, match=f"^{re.escape(text)}$"):
-        perform(story)
+        perform(load_unchecked(story).scenario)
 
 
 # --- load and shutdown ----------------------------------------------------------------------
@@ -835,7 +836,7 @@ def test_operation_that_was_never_started_cannot_be_used(step):
 )
 def test_operation_that_breaks_is_no_outcome_but_a_failure_of_the_run(utility, text, then):
     with pytest.raises(TargetError, match=f"^{re.escape(text)}"):
-        perform(f"steps:\n  - utility: {utility}\n  - {then}\n")
+        perform(load_unchecked(f"steps:\n  - utility: {utility}\n  - {then}\n").scenario)
 
 
 @pytest.mark.parametrize("background", ["true", "false"])
@@ -940,7 +941,9 @@ STORIES = {
         "topology: {config: {ready_timeout_s: 1}}\n"
         "engines:\n  - {engine: 1, join: {never: true}}\nsteps:\n  - fence: true\n"
     ),
-    "broken operation": "steps:\n  - utility: {id: u, method: no_such}\n  - finish: u\n",
+    "broken operation": load_unchecked(
+        "steps:\n  - utility: {id: u, method: no_such}\n  - finish: u\n"
+    ).scenario,
     "busy in the background": (
         HANG + "open_at_end: [g]\nsteps:\n"
         "  - engine: {engine: 0, background: true, do: {hang: g}}\n  - fence: true\n"

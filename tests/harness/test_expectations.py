@@ -20,7 +20,7 @@ from harness.expectations import (
 )
 from harness.scenario.checks_steps import SUBJECTS
 from harness.scenario.model import EventMatch, Expect, ProcessExpect
-from harness.targets.base import Health, ProcessUse
+from harness.targets.base import Health, Metrics, ProcessUse
 from harness.trace.events import Event, Record, Snapshot
 from harness.trace.kinds import matches
 from tests.support.traces import abort, add, wave
@@ -471,10 +471,33 @@ def test_connect_as_expected_holds():
 GROWN = {"use": ProcessUse(11 << 20, 8, 1), "samples": {"s": ProcessUse(1 << 20, 6, 1)}}
 
 
-def test_counter_that_is_missing_from_the_metrics_is_zero():
-    assert judge(Expect(metrics={"n": 0}), view(metrics={})).status == HELD
-    assert judge(Expect(metrics={"n": 1}), view(metrics={})).status == VIOLATED
-    assert judge(Expect(metrics={"n": 0}), view()).status == NOT_JUDGED
+SERVED = Metrics({"vllm:prompt_tokens_total": 3.0}, frozenset({"vllm:prompt_tokens", "plain"}))
+
+
+def test_sample_that_is_missing_from_a_declared_family_is_zero():
+    assert judge(Expect(metrics={"plain": 0}), view(metrics=SERVED)).status == HELD
+    assert judge(Expect(metrics={"plain": 1}), view(metrics=SERVED)).status == VIOLATED
+    assert judge(Expect(metrics={"plain": 0}), view()).status == NOT_JUDGED
+
+
+@pytest.mark.parametrize("name", ["vllm:corrupted_requests_total", "nobodys"])
+def test_sample_of_a_family_that_is_not_served_is_violated_and_never_zero(name):
+    outcome = judge(Expect(metrics={name: 0}), view(metrics=SERVED))
+    family = name.removesuffix("_total")
+    seen = f"{name} = 'metric {family} is not served'"
+    assert outcome == Outcome(VIOLATED, f"{name} = 0.0", seen)
+
+
+def test_sample_of_a_family_that_a_release_does_not_have_yet_is_not_judged():
+    wanted = {"vllm:corrupted_requests_total": 0, "vllm:prompt_tokens_total": 3}
+    outcome = judge(Expect(metrics=wanted), view(metrics=SERVED, release="0.31.0"))
+    assert outcome == Outcome(
+        NOT_JUDGED,
+        "vllm:corrupted_requests_total = 0.0",
+        "metric vllm:corrupted_requests exists since 0.32.0, this is 0.31.0",
+    )
+    wanted["vllm:prompt_tokens_total"] = 4
+    assert judge(Expect(metrics=wanted), view(metrics=SERVED, release="0.31.0")).status == VIOLATED
 
 
 @pytest.mark.parametrize(
@@ -549,7 +572,7 @@ VIOLATING: dict[str, tuple[dict[str, Any], View]] = {
     "server_info": ({"server_info": {"x": 1}}, view(server_info={"x": 2})),
     "connect": ({"connect": "ok"}, view(connect_error=FAILED)),
     "coordinator": ({"coordinator_wave": 0}, view(snapshot=SHOT)),
-    "metrics": ({"metrics": {"m": 1}}, view(metrics={"m": 2.0})),
+    "metrics": ({"metrics": {"m": 1}}, view(metrics=Metrics({"m": 2.0}, frozenset({"m"})))),
     "process": (
         {"process": {"since": "s", "descriptors_at_most": 0}},
         view(use=ProcessUse(9, 4, 1), samples={"s": ProcessUse(9, 3, 1)}),

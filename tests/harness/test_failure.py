@@ -18,6 +18,7 @@ from harness.failure import (
     FORMAT,
     OUT_DEFAULT,
     SINCE_2,
+    SINCE_3,
     FailureFile,
     FailureFileError,
     read_failure,
@@ -115,6 +116,34 @@ def test_file_of_format_1_is_read_without_arguments_of_the_frontend(tmp_path):
     assert read_failure(path) == FAILURE
 
 
+def test_file_of_format_2_is_read_without_departures(tmp_path):
+    path = tmp_path / "f.json"
+    old = {name: value for name, value in document(format=2).items() if name not in SINCE_3}
+    path.write_text(json.dumps(old))
+    assert read_failure(path) == FAILURE
+
+
+def test_departures_and_stalls_are_read_back(tmp_path):
+    failure = dataclasses.replace(
+        FAILURE, departures=["at choice 0 `b` ran before `a`"], stalls=[0]
+    )
+    assert read_failure(write_failure(failure, tmp_path)) == failure
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"departures": [1]}, "field 'departures' must be a list of lines of text"),
+        ({"departures": "x"}, "field 'departures' has the wrong type str"),
+        ({"stalls": ["1"]}, "field 'stalls' must be a list of numbers of choices"),
+        ({"stalls": [True]}, "field 'stalls' must be a list of numbers of choices"),
+        ({"stalls": 3}, "field 'stalls' has the wrong type int"),
+    ],
+)
+def test_departures_of_another_type_are_refused(tmp_path, changes, text):
+    assert refusal(tmp_path, document(**changes)) == text
+
+
 @pytest.mark.parametrize("pairs", [[["NAME"]], [["NAME", 1]], [["a", "b", "c"]]])
 def test_environment_that_is_no_list_of_pairs_is_refused(tmp_path, pairs):
     path = tmp_path / "f.json"
@@ -181,7 +210,7 @@ def test_interrupted_write_leaves_no_broken_file(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(OSError, match="the disk is full"):
         write_failure(FAILURE, tmp_path)
-    assert [p.suffix for p in tmp_path.iterdir()] == [".partial"]
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- refusals -------------------------------------------------------------------------------
@@ -224,9 +253,9 @@ def test_document_itself_is_accepted(tmp_path):
         ("x", "is no failure file (no 'format')"),
         ({}, "is no failure file (no 'format')"),
         ({"schema": 1, "results": []}, "is no failure file (no 'format')"),
-        (document(format=3), "has format 3, this version reads format 2; it was written by "
+        (document(format=4), "has format 4, this version reads format 3; it was written by "
          "wavecheck 9.9.9"),
-        ({"format": 0}, "has format 0, this version reads format 2; it was written by "
+        ({"format": 0}, "has format 0, this version reads format 3; it was written by "
          "wavecheck (unknown)"),
         (document(format="1"), "has format '1', this version reads"),
         (document(format=True), "has format True, this version reads"),

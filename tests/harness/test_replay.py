@@ -269,7 +269,7 @@ def test_divergence_leaves_nothing_behind(truncated):
         ({"target": "simm"}, "there is no target 'simm'; targets are sim, zmq, vllm-rs"),
         ({"profile": "0.34.0"}, "0.34.0"),
         ({"profile": ""}, "unknown release"),
-        ({"mutant": "nope"}, "unknown mutant 'nope'; known: "),
+        ({"mutant": "nope"}, "unknown mutant 'nope' (wavecheck list mutants"),
         ({"tape": None}, "a tape is a JSON object, not NoneType"),
         ({"tape": {}}, "tape format None cannot be read, only 1"),
         ({"tape": {"format": 1, "choices": "x"}}, "word 0 of the choices is 'x'"),

@@ -11,27 +11,32 @@ from packaging.version import Version
 
 from client.protocol.profiles import RELEASES, profile_for
 from harness import runner as runner_module
+from harness.attempt import Attempt, expectation_name
 from harness.failure import read_failure
 from harness.results import ScenarioResult
 from harness.runner import (
     MISS_ACCEPTED,
-    Attempt,
     Campaign,
     RunOptions,
     cached_target,
     choose_profile,
-    expectation_name,
     make_spec,
     run_scenario,
 )
-from harness.sim.choosing import Labels
 from harness.strategies import make_strategy
+from harness.strategies.window import Window
+from harness.tape import Recorder as TapeRecorder
 from harness.tape import Tape
 from harness.targets.base import TargetError
 from harness.targets.reference import SimTarget
 from harness.targets.request import TargetRequest
 from harness.trace.render import render
-from tests.support.stories import HEAD, load, perform
+from tests.support.stories import (
+    HEAD,
+    load,
+    load_unchecked,
+    perform,
+)
 
 HOLDS = "steps:\n  - call: {id: a}\n  - finish: a\n  - expect: {op: a, outcome: finished}\n"
 FAILS = "steps:\n  - call: {id: a}\n  - finish: a\n  - expect: {op: a, outcome: failed}\n"
@@ -185,7 +190,7 @@ def test_target_that_cannot_be_had_is_an_error_of_the_result(monkeypatch):
 
 def test_run_that_breaks_is_an_error_that_says_why():
     story = "steps:\n  - utility: {id: u, method: no_such}\n  - finish: u\n"
-    result = run_scenario(load(story), RunOptions())
+    result = run_scenario(load_unchecked(story), RunOptions())
     assert (result.status, result.error) == (
         "error",
         "op u broke: the client has no method 'no_such'",
@@ -300,19 +305,9 @@ def test_violation_in_a_later_schedule_ends_the_campaign_there(tmp_path):
 def first_choices(strategy, story, words):
     """The first words of the tape that a strategy makes of a story."""
 
-    class Tee:
-        def __init__(self):
-            self.pairs = []
-            strategy.begin()
-
-        def choose(self, n, labels: Labels | None = None):
-            choice = strategy.choose(n, labels)
-            self.pairs.append((choice, n))
-            return choice
-
-    tee = Tee()
-    perform(story, SimTarget().world(tee))
-    return " ".join(Tape(tuple(tee.pairs)).to_json()["choices"].split()[:words])
+    recorder = TapeRecorder(Window(strategy))
+    perform(story, SimTarget().world(recorder))
+    return " ".join(recorder.tape.to_json()["choices"].split()[:words])
 
 
 def test_expectation_that_fails_is_written_with_its_step_and_witness(tmp_path):
@@ -360,9 +355,11 @@ def test_failure_file_is_about_what_tells_most(on, monkeypatch, tmp_path, named,
             "request.accepted-ends", "request.no-output-after-end", "wave.never-rewinds",
         }  # fmt: skip
         verdicts = [
-            dataclasses.replace(v, verdict="violated", witness=(n,))
+            dataclasses.replace(
+                v, verdict="violated", witness=(sorted(broken).index(v.invariant),)
+            )
             if v.invariant in broken else v
-            for n, v in enumerate(played.verdicts)
+            for v in played.verdicts
         ]  # fmt: skip
         return dataclasses.replace(played, verdicts=verdicts)
 
@@ -447,7 +444,7 @@ STORIES = {
     "c": (
         "topology: {engines: 3, coordinator: in-process}\n"
         "steps:\n  - call: {id: x, rank: 2}\n  - utility: {id: u, method: sleep}\n"
-        "  - finish: [x, u]\n  - expect: {coordinator_running: false}\n"
+        "  - finish: [x, u]\n  - fence: true\n  - expect: {in_flight: 0}\n"
     ),
 }
 

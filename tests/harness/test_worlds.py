@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from client.aio import cancel_and_wait
 from client.protocol.transport import SocketKind, TransportError
 from client.transports.sockets import ZmqTransport
 from harness import worlds
@@ -21,7 +22,13 @@ from harness.sim.errors import Deadlock
 from harness.sim.links import SimTransport
 from harness.targets.base import TargetError
 from harness.worlds import SimWorld, ZmqWorld
-from tests.support.stories import WORLDS, Avoid, perform, sim
+from tests.support.stories import (
+    WORLDS,
+    Avoid,
+    load_unchecked,
+    perform,
+    sim,
+)
 
 ROOT = Path(__file__).parents[2]
 IN_BOTH = pytest.mark.parametrize("kind", ["sim", pytest.param("zmq", marks=pytest.mark.zmq)])
@@ -201,6 +208,9 @@ def test_labels_are_made_only_on_request():
 # --- interruption ---------------------------------------------------------------------------
 
 
+ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
 def interrupt(signum=signal.SIGINT):
     """Send ourselves a signal; the loop takes it in one of its next turns."""
     os.kill(os.getpid(), signum)
@@ -214,14 +224,14 @@ async def until_cancelled():
 @pytest.fixture
 def handlers():
     """The signal handlers of the test run, restored afterwards."""
-    kept = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    kept = {s: signal.getsignal(s) for s in ENDING}
     yield
     for signum, handler in kept.items():
         signal.signal(signum, handler)
 
 
 @pytest.mark.zmq
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", ENDING)
 def test_signal_cancels_the_body_which_may_clean_up(signum, handlers, folder):
     world, log = ZmqWorld(), []
 
@@ -241,7 +251,7 @@ def test_signal_cancels_the_body_which_may_clean_up(signum, handlers, folder):
     assert (log[1:], log[0].open_sockets, list(folder.iterdir())) == (["clean"], 0, [])
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", ENDING)
 def test_signal_winds_a_simulated_run_up(signum, handlers, capsys):
     before = signal.getsignal(signum)
     log = []
@@ -350,12 +360,90 @@ def test_world_in_another_thread_runs_without_signal_handlers():
 
 
 @pytest.mark.zmq
-def test_finished_run_leaves_no_signal_handler_of_the_loop(handlers):
+@pytest.mark.parametrize("signum", ENDING)
+def test_finished_run_leaves_the_signal_handlers_as_it_found_them(signum, handlers):
+    """What lies between two runs of one command can be interrupted too."""
+    came = []
+    signal.signal(signum, lambda *_: came.append(True))
+
     async def main():
         await turns(1)
 
     ZmqWorld().run(main)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    interrupt(signum)
+    assert came == [True]
+
+
+@pytest.mark.zmq
+def test_hang_up_that_is_ignored_on_purpose_ends_nothing(handlers):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    async def main():
+        interrupt(signal.SIGHUP)
+        await turns(3)
+        return 7
+
+    assert ZmqWorld().run(main) == 7
+    assert sim().run(main) == 7
+
+
+async def answers_nobody(log):
+    """Goes on when it is cancelled, and waits for somebody outside."""
+    try:
+        await until_cancelled()
+    finally:
+        try:
+            await until_cancelled()
+        finally:
+            log.append("given up")
+
+
+@pytest.mark.zmq
+def test_second_signal_ends_the_waits_of_those_who_were_cancelled_already(handlers):
+    log = []
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        stubborn = loop.create_task(answers_nobody(log))
+        bystander = loop.create_task(until_cancelled())
+        await turns(1)
+        interrupt()
+        try:
+            await until_cancelled()
+        finally:
+            loop.call_soon(interrupt)
+            try:
+                # As everybody who cleans up: it holds a cancellation back until this is over.
+                await cancel_and_wait([stubborn])
+            finally:
+                log.append("bystander cancelled" if bystander.cancelling() else "bystander spared")
+
+    with pytest.raises(KeyboardInterrupt):
+        ZmqWorld().run(main)
+    assert log == ["given up", "bystander spared"]
+
+
+@pytest.mark.zmq
+def test_one_signal_ends_every_wait_after_a_while(handlers, monkeypatch):
+    monkeypatch.setattr(worlds, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(worlds, "HASTE_S", 0.01)
+    log = []
+
+    async def main():
+        tasks = [asyncio.get_running_loop().create_task(answers_nobody(log)) for _ in range(2)]
+        await turns(1)
+        interrupt()
+        try:
+            await until_cancelled()
+        finally:
+            try:
+                await cancel_and_wait(tasks[:1])
+            finally:
+                await cancel_and_wait(tasks[1:])
+
+    with pytest.raises(KeyboardInterrupt):
+        ZmqWorld().run(main)
+    assert log == ["given up", "given up"]
 
 
 # --- whole runs -----------------------------------------------------------------------------
@@ -366,7 +454,9 @@ STORIES = {
         "topology: {config: {ready_timeout_s: 0.05}}\n"
         "engines:\n  - {engine: 1, join: {never: true}}\nsteps:\n  - fence: true\n"
     ),
-    "broken operation": "steps:\n  - utility: {id: u, method: no_such}\n  - finish: u\n",
+    "broken operation": load_unchecked(
+        "steps:\n  - utility: {id: u, method: no_such}\n  - finish: u\n"
+    ).scenario,
     "open operations": (
         "engines:\n  - rules: [{on: add, do: {hang: g}}]\nopen_at_end: [g, a]\n"
         "topology: {coordinator: external, transport: bootstrapped}\n"

@@ -48,6 +48,8 @@ REQUIRED = {
     "engine.utility-effects-settled",
     "answer.finish-is-the-engines",
     "answer.failure-has-a-cause",
+    "wave.ends-when-idle",
+    "health.failure-has-a-cause",
 }
 """Ids are given once: reports, failure files and filters hold on to them."""
 
@@ -77,7 +79,7 @@ def test_an_invariant_reads_known_events_once_and_needs_known_capabilities(cls: 
     assert len(set(cls.handles)) == len(cls.handles)
     assert set(cls.handles) <= set(EVENT_CLASSES)
     assert not unknown(cls.needs)
-    assert all(name.startswith("see.") for name in cls.needs)
+    assert all(name.startswith(("see.", "world.")) for name in cls.needs)
     SpecifierSet(cls.profiles)
 
 

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import tomllib
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,11 +16,12 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner
+from pydantic import BaseModel
 
 from harness.cli.main import cli
 from harness.docs import TABLES, main, regenerated, stale_pages
 from harness.mutants import discover as discover_mutants
-from harness.scenario import model, selection
+from harness.scenario import checks_utilities, checks_values, model, selection
 from harness.verdict import ExitCode
 from mock_engines.behaviours import model as behaviours
 
@@ -275,21 +277,58 @@ def test_documented_make_targets_exist():
 # --- the page on scenarios --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "cls",
-    [
-        model.Scenario, model.Topology, model.Step, model.Expect, model.CallStep,
-        model.UtilityStep, model.EngineStep, model.LinkStep, model.CoordinatorStep,
-        model.WaitStep, model.CountExpect, model.LoadStep, model.ShutdownStep, model.Trials,
-        model.Known, behaviours.Action, behaviours.Rule, behaviours.Join, behaviours.Stream,
-        behaviours.Output, behaviours.ReplyWith, behaviours.Stats, behaviours.Raw,
-        behaviours.Flood, behaviours.EngineSpec,
-    ],
-)  # fmt: skip
-def test_scenarios_page_names_every_key(cls):
+def models_of(annotation: object) -> Iterator[type[BaseModel]]:
+    """Every model inside an annotation, and inside the fields of those."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+        for info in annotation.model_fields.values():
+            yield from models_of(info.annotation)
+    for part in typing.get_args(annotation):
+        yield from models_of(part)
+
+
+def words_of(annotation: object) -> Iterator[str]:
+    """Every word that an annotation allows."""
+    parts = typing.get_args(annotation)
+    if typing.get_origin(annotation) is typing.Literal:
+        yield from (part for part in parts if isinstance(part, str))
+    else:
+        for part in parts:
+            yield from words_of(part)
+
+
+MODELS = sorted(set(models_of(model.Scenario)), key=lambda cls: cls.__name__)
+
+
+def words_in_code(text: str) -> set[str]:
+    """Words of a page that stand in code, in a block or between backticks."""
+    code = [block for _, block in FENCE.findall(text)]
+    code += re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
+    return {word for part in code for word in re.findall(r"[A-Za-z_][\w-]*", part)}
+
+
+@pytest.mark.parametrize("cls", MODELS, ids=lambda cls: cls.__name__)
+def test_scenarios_page_names_every_key_and_every_word_in_code(cls):
+    known = words_in_code((DOCS / "scenarios.md").read_text(encoding="utf-8"))
+    wanted = set(cls.model_fields)
+    for info in cls.model_fields.values():
+        wanted |= set(words_of(info.annotation))
+    assert sorted(wanted - known) == []
+
+
+def test_scenario_models_are_all_found():
+    found = {cls.__name__ for cls in MODELS}
+    assert {"Scenario", "HttpStep", "Measured", "ReplyWith", "Notice"} <= found
+    assert "abort-after-add" in set(words_of(model.CrowdStep.model_fields["leave"].annotation))
+
+
+def test_scenarios_page_names_keys_of_states_and_operations_and_methods_of_the_api():
     text = (DOCS / "scenarios.md").read_text(encoding="utf-8")
-    words = set(re.findall(r"[a-z][a-z_0-9]*", text))
-    assert [key for key in cls.model_fields if key not in words] == []
+    listed = text.partition("An engine's state has the keys")[2].partition(".\n")[0]
+    assert tuple(re.findall(r"`(\w+)`", listed)) == checks_values.STATE_KEYS
+    known = words_in_code(text)
+    assert [name for name in checks_utilities.api_methods() if name not in known] == []
+    assert [k for keys in checks_values.KEYS_OF_OP.values() for k in keys if k not in known] == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket as os_socket
@@ -14,7 +15,8 @@ import pytest
 
 from client.transports.folders import PREFIX, held_folder, sweep
 from client.transports.sockets import ZmqTransport
-from harness.targets.registry import open_target
+from harness.targets.base import TargetError
+from harness.targets.registry import KINDS, open_target
 from harness.targets.request import TargetRequest
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no socket files there")
@@ -78,11 +80,14 @@ def test_folder_of_a_killed_owner_is_swept_and_that_of_a_living_one_is_not(paren
 
 
 @pytest.mark.zmq
-def test_opening_the_target_with_real_sockets_sweeps(parent):
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "sim"])
+def test_opening_a_target_with_real_sockets_sweeps(kind, parent):
     left = with_socket(parent)
     open_target(TargetRequest("sim"))
     assert left.exists()
-    open_target(TargetRequest("zmq"))
+    with contextlib.suppress(ValueError, TargetError):
+        # Whether it can be had here does not matter.
+        open_target(TargetRequest(kind, frontend="nothing", adapter="nothing"))
     assert not left.exists()
 
 

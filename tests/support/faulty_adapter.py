@@ -1,6 +1,7 @@
 """The shipped adapter with one fault: ``python -m tests.support.faulty_adapter DO FAULT``.
 
-When command DO comes for the first time, FAULT happens before, or instead of, what it asks for.
+When command DO comes for the first time, FAULT happens before, or instead of, what it asks for;
+``never`` leaves it undone whenever it comes.
 """
 
 from __future__ import annotations
@@ -69,8 +70,12 @@ def act(fault: str, outlet: Outlet, line: dict) -> bool:
             loop.add_signal_handler(signal.SIGUSR1, os.write, pipe, b"out of turn\n")
         case "linger":
             threading.Thread(target=threading.Event().wait).start()
-        case "ignore":
+        case "ignore" | "never":
             return False
+        case "shut":
+            # Hears nothing any more, and goes on living.
+            os.close(0)
+            threading.Event().wait()
         case "forget":
             # As a client that loses a request, and ends it only for a caller who leaves.
             begin = python_client.Run._call
@@ -93,7 +98,7 @@ class Trap:
     async def readline(self) -> bytes:
         while raw := await self._reader.readline():
             line = json.loads(raw)
-            if line["do"] != self._do or self._sprung:
+            if line["do"] != self._do or (self._sprung and self._fault != "never"):
                 return raw
             self._sprung = True
             if act(self._fault, self._outlet, line):

@@ -99,7 +99,7 @@ def test_metrics_are_samples_by_engine_without_the_model_s_name(play):
         return await lab.frontend.metrics()
 
     metrics = play(NEWEST, story)
-    counted = {name: n for name, n in metrics.items() if "success_total" in name}
+    counted = {name: n for name, n in metrics.samples.items() if "success_total" in name}
     assert counted == {'vllm:request_success_total{engine="1",finished_reason="length"}': 1}
 
 

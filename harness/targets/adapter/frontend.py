@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from client.aio import DeadlineExceeded, with_deadline
 from client.protocol.profiles import Profile
 from client.protocol.transport import Transport
 from harness.broken import Broken
@@ -66,6 +67,8 @@ READY_TIMEOUT_S = 30.0
 """Limit of each receive of the startup where a scenario sets none, seconds."""
 STOP_S = 20.0
 """How long an adapter may take to end a run, seconds."""
+LEAVE_S = 20.0
+"""How long it may take to end an operation whose caller left when the run was over, seconds."""
 
 
 class AdapterStartError(Exception):
@@ -263,21 +266,23 @@ class AdapterFrontend(NoServer):
         Raises:
             TargetError: the adapter failed at the end, or before that unheard.
         """
+        ended = False
         try:
-            await self._stop_run()
+            ended = await self._stop_run()
         finally:
             try:
-                self._let_go()
+                self._let_go(patient=ended)
             finally:
                 if self.coordinator is not None:
                     await self.coordinator.stop()
         if not self.broken.reported:
             self.broken.check()
 
-    async def _stop_run(self) -> None:
+    async def _stop_run(self) -> bool:
+        """End the run and the conversation; whether the adapter agreed that it ended."""
         talk = self._talk
         if talk is None:
-            return
+            return False
         ended = False
         try:
             if self._started and self.broken.error is None:
@@ -294,14 +299,18 @@ class AdapterFrontend(NoServer):
             if ended and self._greeting.reusable and process is not None and not process.failure:
                 idle.give_back(self._recipe, process, self._greeting)
                 self._process = None
+        return ended
 
-    def _let_go(self) -> None:
-        """End a process that nobody will use again."""
+    def _let_go(self, *, patient: bool) -> None:
+        """End a process that nobody will use again.
+
+        ``patient``: its run ended in order, so that it can be expected to end by itself.
+        """
         process, self._process = self._process, None
         if process is None:
             return
-        whole = self._started and process.failure is None
-        if not process.close() and whole:
+        whole = patient and process.failure is None
+        if not process.close(patient=patient) and whole:
             msg = (
                 f"the adapter {self._greeting.name} did not end when its input did, and was killed"
             )
@@ -371,22 +380,39 @@ class AdapterFrontend(NoServer):
         except asyncio.CancelledError as gone:
             if not answer.settled and self.broken.error is None:
                 talk.silence(line.op)
-                await self._leave(line.op, answer, dropped=gone.args == ("drop",))
+                await self._leave(line.op, answer, step=gone.args[0] if gone.args else None)
             raise
         if ended.outcome == "cancelled":
             what = f"says that {line.op!r} was cancelled, by nobody"
             raise self._fault(what)
         return ended
 
-    async def _leave(self, op: str, answer: Answer[Ended], *, dropped: bool) -> None:
-        """Say that the caller left, to who understands it; others end what is open at ``stop``."""
-        if dropped and self._can("op.drop"):
-            self._talking.send(Drop(op=op))
+    async def _leave(self, op: str, answer: Answer[Ended], *, step: str | None) -> None:
+        """Say that the caller left, to who understands it; others end what is open at ``stop``.
+
+        ``step``: the verb of the step that asks for it, whose time limit then is the limit: a
+        client may hang at that. Else it is the end of the run, for which the adapter answers.
+        """
+        line: Cancel | Drop
+        if step == "drop" and self._can("op.drop"):
+            line = Drop(op=op)
         elif self._can("op.cancel"):
-            self._talking.send(Cancel(op=op))
+            line = Cancel(op=op)
         else:
             return
-        await answer.wait()
+        try:
+            self._talking.send(line)
+            limit_s = LEAVE_S if step is None else None
+            await with_deadline(answer.wait(), limit_s, name=f"adapter: {line.do}")
+        except DeadlineExceeded:
+            self._fault(f"did not say 'ended' of {op!r} within {LEAVE_S:g} s of {line.do!r}")
+        finally:
+            # Cancelled in mid-wait: nobody waits on. What it would still say of this operation
+            # must not reach the next run.
+            if not answer.settled and self.broken.error is None:
+                self._fault(
+                    f"had not said 'ended' of {op!r}, after {line.do!r}, when its run ended"
+                )
 
     async def abort(self, request_ids: list[str]) -> None:
         """Abort by external request id."""

@@ -57,7 +57,7 @@ async def take(recipe: Recipe) -> tuple[AdapterProcess, Greeting]:
     try:
         return process, await greet(process)
     except BaseException:
-        process.close()
+        process.close(patient=False)
         raise
 
 

@@ -315,8 +315,11 @@ class AdapterProcess:
                 return found
         return found if found or block == b"" else None
 
-    def close(self) -> bool:
+    def close(self, *, patient: bool = True) -> bool:
         """End it: its input ends, then SIGKILL to its whole group. Idempotent.
+
+        Args:
+            patient: give it ``END_S`` to end by itself.
 
         Returns:
             Whether it ended by itself, in time.
@@ -328,7 +331,7 @@ class AdapterProcess:
         try:
             assert popen.stdin is not None
             popen.stdin.close()
-            if self.failure is None:
+            if patient and self.failure is None:
                 self._await_end(popen)
             by_itself = popen.returncode is not None
         finally:

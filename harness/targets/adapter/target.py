@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from client.protocol.profiles import RELEASES, Profile, profile_for
-from client.transports.folders import sweep
 from harness.play import FrontendFactory, Setting
 from harness.scenario.model import Scenario
 from harness.sim.choosing import Chooser
@@ -41,7 +40,6 @@ class AdapterTarget:
 
     def __init__(self, recipe: idle.Recipe, greeting: Greeting, mutant: str | None = None) -> None:
         """``greeting``: what a process of ``recipe`` said."""
-        sweep()
         self._recipe = recipe
         self._greeting = greeting
         self._mutant = mutant

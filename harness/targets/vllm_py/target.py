@@ -7,7 +7,6 @@ import sys
 from typing import ClassVar
 
 from client.protocol.profiles import Profile, profile_for
-from client.transports.folders import sweep
 from harness.play import FrontendFactory
 from harness.scenario.model import Scenario
 from harness.sim.choosing import Chooser
@@ -46,7 +45,6 @@ class VllmPyTarget:
         if importlib.util.find_spec("msgspec") is None:
             msg = "the target vllm-py needs msgspec: install the extra, wavecheck[vllm-py]"
             raise TargetError(msg)
-        sweep()
         return cls(resolve(request.frontend, request.profile, _say))
 
     @property

@@ -6,8 +6,11 @@ waits for two engines; with ``input=…,output=…`` in place of ``handshake`` i
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.scenario.model import Topology
 from harness.scenario.problems import did_you_mean, one_of
@@ -26,7 +29,12 @@ KEYS: Mapping[str, str] = {
     "log": "file to which its log is written",
 }
 _NUMBERS = frozenset({"engines", "start"})
-_SCHEMES = ("http://", UNIX_SOCKET)
+_HTTP = "http://"
+_IPC, _TCP = "ipc://", "tcp://"
+_HOST_PORT = re.compile(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,9})")
+_PORT_MAX = 65_535
+_SOCKETS = ("handshake", "input", "output", "coordinator")
+"""Keys whose value is an address of ZeroMQ."""
 
 
 class AttachError(ValueError):
@@ -88,8 +96,9 @@ def parse_attachment(text: str) -> Attachment:
         AttachError: it cannot be read; the message says what is wrong and what is known.
     """
     http, *rest = (part.strip() for part in text.split(","))
-    if not http.startswith(_SCHEMES) or http in _SCHEMES:
-        msg = f"--attach begins with {http!r}; it wants http://HOST:PORT or unix:PATH first"
+    http = http.rstrip("/") if http.startswith(_HTTP) else http
+    if (flaw := _flaw(http, _HTTP, UNIX_SOCKET)) is not None:
+        msg = f"--attach begins with {http!r}; it wants http://HOST:PORT or unix:PATH first{flaw}"
         raise AttachError(msg)
     given: dict[str, str] = {}
     for part in rest:
@@ -106,6 +115,7 @@ def parse_attachment(text: str) -> Attachment:
             raise AttachError(msg)
         given[key] = value
     _complete(given)
+    _check_addresses(given)
     numbers = {key: _number(key, given.pop(key)) for key in tuple(given) if key in _NUMBERS}
     moe = given.pop("moe", "no")
     if moe not in ("yes", "no"):
@@ -143,6 +153,61 @@ def _complete(given: Mapping[str, str]) -> None:
         need("handshake", "or input= and output= of a bootstrapped frontend")
     need("input", KEYS["input"])
     need("output", KEYS["output"])
+
+
+def _flaw(address: str, over_tcp: str, over_unix: str) -> str | None:
+    """Return what is wrong with an address, in brackets if there is more to say; else ``None``."""
+    if address.startswith(over_unix) and len(address) > len(over_unix):
+        return None
+    if not address.startswith(over_tcp):
+        return ""
+    found = _HOST_PORT.fullmatch(address.removeprefix(over_tcp))
+    if found is None:
+        return ""
+    if not 0 < int(found["port"]) <= _PORT_MAX:
+        return f" (a port is a number from 1 to {_PORT_MAX}, not {found['port']})"
+    return None
+
+
+def _check_addresses(given: Mapping[str, str]) -> None:
+    for key, value in given.items():
+        if key in _SOCKETS:
+            flaw, wanted = _flaw(value, _TCP, _IPC), "tcp://HOST:PORT or ipc://PATH"
+        elif key == "grpc":
+            flaw, wanted = _flaw(value, "", UNIX_SOCKET), "HOST:PORT or unix:PATH"
+        else:
+            continue
+        if flaw is not None:
+            msg = f"--attach: {key}={value} is no address; it wants {wanted}{flaw}"
+            raise AttachError(msg)
+
+
+def check_files(at: Attachment) -> None:
+    """Refuse an attachment that names a socket's file, a folder or a log that is not there.
+
+    Raises:
+        AttachError: as above; the message says which.
+    """
+    files = {
+        "the HTTP socket": at.http.removeprefix(UNIX_SOCKET) if _is_unix(at.http) else None,
+        "grpc": at.grpc.removeprefix(UNIX_SOCKET) if at.grpc and _is_unix(at.grpc) else None,
+        "log": at.log,
+    }
+    for name in ("handshake", "input", "output"):
+        address: str | None = getattr(at, name)
+        if address is not None and address.startswith(_IPC):
+            files[name] = address.removeprefix(_IPC)
+    for name, path in files.items():
+        if path is not None and not Path(path).exists():
+            msg = f"--attach: {name}: there is no file {path}"
+            raise AttachError(msg)
+    if at.log is not None and not os.access(at.log, os.R_OK):
+        msg = f"--attach: log: {at.log} cannot be read"
+        raise AttachError(msg)
+
+
+def _is_unix(address: str) -> bool:
+    return address.startswith(UNIX_SOCKET)
 
 
 def _number(key: str, value: str) -> int:

@@ -19,7 +19,7 @@ from client.coordinator_process import ExternalCoordinator
 from client.protocol.profiles import Profile
 from client.protocol.transport import Transport, TransportError
 from harness.scenario.model import Topology
-from harness.targets.base import Emit, ProcessUse, TargetError
+from harness.targets.base import Emit, ProcessUse, StartFailed, TargetError
 from harness.targets.coordinator_handle import CoordinatorHandle
 from harness.targets.external import make_coordinator
 from harness.targets.vllm_rs.attach import Attachment
@@ -100,7 +100,8 @@ class AttachedLife:
         """See that the frontend waits for engines; start the coordinator and the log's reader.
 
         Raises:
-            TargetError: it serves already, or the log cannot be read.
+            StartFailed: it serves already.
+            TargetError: the log cannot be read.
         """
         http = HttpApi(self._at.http, self._at.model)
         try:
@@ -111,7 +112,7 @@ class AttachedLife:
                 "needs one that still waits for them. Start it anew: one start serves one scenario "
                 "and one trial"
             )
-            raise TargetError(msg) from None
+            raise StartFailed(msg) from None
         finally:
             await http.close()
         if self._at.log is not None:
@@ -153,7 +154,7 @@ class AttachedLife:
                 f"engines were to join at {where}. Does it run, wait there, and for {count} engines "
                 f"from rank {self._topology.rank_list[0]} on?"
             )
-            raise TargetError(msg) from None
+            raise StartFailed(msg) from None
 
     async def _serving(self, http: HttpApi) -> None:
         while not (await http.probe("/health")).status:

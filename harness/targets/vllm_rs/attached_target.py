@@ -11,13 +11,19 @@ from harness.tape import Chooser
 from harness.targets.base import Frontend, TargetInfo
 from harness.targets.request import TargetRequest
 from harness.targets.second import with_second
-from harness.targets.vllm_rs.attach import AttachError, Attachment, parse_attachment
+from harness.targets.vllm_rs.attach import (
+    AttachError,
+    Attachment,
+    check_files,
+    parse_attachment,
+)
 from harness.targets.vllm_rs.attached import AttachedLife
 from harness.targets.vllm_rs.capabilities import LOGGED, capabilities, unsupported
 from harness.targets.vllm_rs.frontend import VllmRsFrontend
 from harness.targets.vllm_rs.grpc_schema import load_grpc
 from harness.targets.vllm_rs.http_api import load_httpx
-from harness.targets.vllm_rs.releases import known_release
+from harness.targets.vllm_rs.listening import check_listening
+from harness.targets.vllm_rs.releases import judged_as, judged_release
 from harness.worlds import World, ZmqWorld
 
 NOT_OURS = frozenset(
@@ -57,18 +63,22 @@ class AttachedTarget:
     black_box: ClassVar[bool] = True
 
     def __init__(self, at: Attachment, release: str) -> None:
-        """``release``: whose promises are judged."""
+        """``release``: what it is taken for; decides whose promises are judged."""
         self._at = at
-        self._release = release
+        self._release = judged_release(release)
+        self._note = f"the frontend at {at.http} is taken for {self._release}"
+        if self._release != release.removeprefix("v"):
+            self._note += f"; {judged_as('--as-release', release)}"
 
     @classmethod
     def open(cls, request: TargetRequest) -> AttachedTarget:
-        """Read ``--attach``; nothing is sent yet.
+        """Read ``--attach``, and see that somebody is there; nothing is sent yet.
 
         Raises:
-            AttachError: it cannot be read, or the release is missing (a usage error).
+            AttachError: it cannot be read, names a file that is not there, or the release is
+                missing (a usage error).
             UnknownFrontendError: the release is none (a usage error).
-            TargetError: an extra is not installed.
+            TargetError: nobody listens where engines are to join; an extra is not installed.
         """
         load_httpx()
         load_grpc()
@@ -76,14 +86,16 @@ class AttachedTarget:
         if request.profile is None:
             msg = "--attach needs the release of the frontend: --as-release V, such as 0.33.0"
             raise AttachError(msg)
-        return cls(at, known_release(request.profile))
+        target = cls(at, request.profile)
+        check_files(at)
+        check_listening(at)
+        return target
 
     @property
     def info(self) -> TargetInfo:
         """Release as it was given."""
-        notes = (f"the frontend at {self._at.http} is taken for {self._release}",)
         names = attached_capabilities(self._at, self._release)
-        return TargetInfo(self.kind, self._release, names, self.title, notes)
+        return TargetInfo(self.kind, self._release, names, self.title, (self._note,))
 
     def profile(self, asked: str | None) -> Profile | None:
         """The release that was given."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -86,19 +86,42 @@ def in_use() -> Iterator[None]:
 def locked(release: str, progress: Callable[[str], None] = lambda _line: None) -> Iterator[None]:
     """Hold the lock of one release, so that two processes do not fetch it twice.
 
+    In the end folders that hold nothing else go, so that a release that could not be fetched
+    leaves nothing behind.
+
     ``progress`` is told if somebody else holds it and has to be waited for.
     """
-    folder = binary_path(release).parent
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock")
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        progress(f"another process fetches {release} now; waiting for it ...")
-        lock.acquire()
+    file = binary_path(release).with_name(".lock")
+    busy = f"another process fetches {release} now; waiting for it ..."
+    lock = _acquired(file, lambda: progress(busy))
     try:
         yield
     finally:
+        if not any(path != file for path in file.parent.iterdir()):
+            file.unlink()
+        lock.release()
+        with suppress(OSError):
+            for folder in (file.parent, file.parent.parent, cache_root()):
+                folder.rmdir()
+
+
+def _acquired(file: Path, waiting: Callable[[], None]) -> FileLock:
+    """Lock a file that may be removed by whoever held it before us."""
+    while True:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(file)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            waiting()
+            lock.acquire()
+        probe = FileLock(file)
+        try:
+            probe.acquire(blocking=False)
+        except Timeout:
+            return lock
+        # There is another file now, or none: ours was removed while we waited.
+        probe.release()
         lock.release()
 
 

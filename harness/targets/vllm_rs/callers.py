@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from harness.scenario.model import CallStep, GrpcStep, HttpStep
-from harness.targets.base import CallResult, OnOutput, RequestResult, TargetError
+from harness.targets.base import CallResult, Metrics, OnOutput, RequestResult, TargetError
 from harness.targets.vllm_rs.grpc_api import GrpcApi
 from harness.targets.vllm_rs.http_api import HttpApi, WaitAtGate
 from harness.targets.vllm_rs.http_surfaces import STREAM
@@ -79,7 +79,7 @@ class Callers:
         """Make any gRPC call."""
         return await self.grpc_api.call(step)
 
-    async def metrics(self) -> Mapping[str, float] | None:
+    async def metrics(self) -> Metrics | None:
         """All samples of ``/metrics``; ``None`` if there is no answer."""
         answer = await self.http_api.probe("/metrics")
         return parse_metrics(answer.body, self._model) if answer.ok else None

@@ -7,6 +7,7 @@ cache is all that is needed.
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import shutil
@@ -25,8 +26,10 @@ from harness.targets.vllm_rs.releases import (
     VERSION_FLAG_SINCE,
     UnknownFrontendError,
     fetchable_release,
-    known_release,
+    judged_as,
+    judged_release,
     nearest_release,
+    newer_note,
 )
 
 FRONTEND_DIR_VARIABLE = "WAVECHECK_FRONTEND_DIR"
@@ -38,6 +41,11 @@ _ELF_64_LITTLE = b"\x02\x01"
 _ELF_MACHINE_X86_64 = (62).to_bytes(2, "little")
 _TEMPORARY = ".fetch-"
 _VERSION_TIMEOUT_S = 10.0
+_VERSION_BYTES = 1 << 16
+"""A program that writes more than this when asked for its version says none."""
+_VERSION_MAX = 100
+_MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
+"""``e_machine`` of ELF, as ``uname`` has it."""
 
 Progress = Callable[[str], None]
 
@@ -89,12 +97,19 @@ def fetch(release: str, progress: Progress = lambda _line: None, *, whole: bool 
 
 
 def available(release: str) -> Path | None:
-    """Return the binary of a release if it is on this machine, without any download."""
+    """Return the binary of a release if it is on this machine, without any download.
+
+    Raises:
+        TargetError: there is a file for it that cannot be executed here.
+    """
     named = os.environ.get(FRONTEND_DIR_VARIABLE)
     if named:
         for inner in (cache.BINARY, MEMBER):
             path = Path(named) / release / inner
             if path.is_file():
+                if (why := unusable(path)) is not None:
+                    msg = f"{why}; it is used since {FRONTEND_DIR_VARIABLE} is {named}"
+                    raise TargetError(msg)
                 return path
     return cache.cached(release)
 
@@ -107,7 +122,9 @@ def resolve(
     Args:
         frontend: release, path to a binary, ``reference`` for our own server, or ``None`` for
             the newest known release.
-        profile: release given by ``--profile``; decides for a binary that cannot tell its own.
+        profile: release given by ``--as-release`` (or ``--profile``, which means the same for a
+            file); decides for a binary that cannot tell its own. One that is newer than all
+            known ones stands for the newest.
         progress: receives one line for each long step.
 
     Raises:
@@ -125,9 +142,7 @@ def resolve(
         return _from_path(Path(frontend), profile)
     release = fetchable_release(frontend)
     if release not in RELEASES:
-        note = (
-            f"{release} is newer than all known releases; it is judged by the promises of {NEWEST}"
-        )
+        note = newer_note(release)
         return FrontendBinary(available(release) or fetch(release, progress), NEWEST, note)
     if profile not in (None, release):
         msg = (
@@ -145,18 +160,19 @@ def _from_path(path: Path, profile: str | None) -> FrontendBinary:
     if not path.is_file():
         msg = f"no frontend binary at {path}"
         raise UnknownFrontendError(msg)
-    if not os.access(path, os.X_OK):
-        msg = f"{path} is not executable"
-        raise UnknownFrontendError(msg)
     path = path.absolute()
-    told = _ask_version(path)
+    if (why := unusable(path)) is not None:
+        raise UnknownFrontendError(why)
+    told = _version_of(path)
     nearest = nearest_release(told) if told is not None else None
     if profile is not None:
-        release = known_release(profile)
-        note = ""
+        release = judged_release(profile)
+        notes = []
         if told is not None and nearest != release:
-            note = f"{path} says that it is {told}; --profile {release} judges it by other promises"
-        return FrontendBinary(path, release, note)
+            notes.append(f"{path} says that it is {told}")
+        if notes or release != profile.removeprefix("v"):
+            notes.append(judged_as("--as-release", profile))
+        return FrontendBinary(path, release, "; ".join(notes))
     if told is None or nearest is None:
         # A guess would judge it by promises that its release may never have made.
         said = "it does not answer --version" if told is None else f"--version says {told!r}"
@@ -171,19 +187,45 @@ def _from_path(path: Path, profile: str | None) -> FrontendBinary:
     return FrontendBinary(path, nearest, note)
 
 
-def _ask_version(path: Path) -> str | None:
-    """Return the version that a binary says, or ``None`` if it says none.
+def unusable(path: Path) -> str | None:
+    """Say why a file cannot be executed here, ``None`` if nothing speaks against it."""
+    if not os.access(path, os.R_OK | os.X_OK):
+        return f"{path} is not executable; chmod +x makes it so"
+    with path.open("rb") as file:
+        head = file.read(20)
+    if head[:4] != _ELF_MAGIC:
+        return None if head[:2] == b"#!" else f"{path} is neither a binary nor a script with #!"
+    machine = int.from_bytes(head[18:20], "big" if head[5:6] == b"\x02" else "little")
+    ours = platform.machine().lower()
+    theirs = _MACHINES.get(machine)
+    if theirs is not None and ours in _MACHINES.values() and theirs != ours:
+        return f"{path} is a binary for {theirs}, and this machine is {ours}"
+    return None
+
+
+def _version_of(path: Path) -> str | None:
+    """Return the version that a binary says, or ``None`` if it says none; ask each one once.
 
     Raises:
         UnknownFrontendError: it cannot be executed.
     """
+    status = path.stat()
+    return _ask_version(path, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=32)
+def _ask_version(path: Path, mtime_ns: int, size: int) -> str | None:
+    """``mtime_ns`` and ``size`` tell one build from the next in its place."""
+    del mtime_ns, size
     try:
-        said = starter.output_of([str(path), "--version"], _VERSION_TIMEOUT_S)
+        said = starter.output_of([str(path), "--version"], _VERSION_TIMEOUT_S, _VERSION_BYTES)
     except OSError as error:
         msg = f"{path} cannot be executed: {error.strerror}"
         raise UnknownFrontendError(msg) from error
-    words = (said or "").split("\n", 1)[0].split()
-    return words[-1] if words else None
+    if said.code != 0:
+        return None
+    words = said.text.split("\n", 1)[0].split()
+    return words[-1][:_VERSION_MAX] if words else None
 
 
 def _check_platform(release: str) -> None:

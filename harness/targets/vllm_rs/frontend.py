@@ -15,11 +15,13 @@ from typing import Any
 from client.aio import DeadlineExceeded, with_deadline
 from client.protocol.ids import FENCE_METHOD
 from client.protocol.profiles import Profile
+from harness.exit_words import ended
 from harness.scenario.model import CallStep, GrpcStep, HttpStep, Surface, Topology, UtilityStep
 from harness.targets.base import (
     AbortLine,
     CallResult,
     Health,
+    Metrics,
     NoServer,
     OnOutput,
     ProcessUse,
@@ -150,7 +152,7 @@ class VllmRsFrontend(NoServer):
         """Make any gRPC call."""
         return await self._callers.grpc(step)
 
-    async def metrics(self) -> Mapping[str, float] | None:
+    async def metrics(self) -> Metrics | None:
         """All samples of ``/metrics``."""
         return await self._callers.metrics()
 
@@ -215,7 +217,7 @@ class VllmRsFrontend(NoServer):
         cause = self._life.log.fatal
         if cause is not None:
             return Health(False, classify(cause), cause)
-        return Health(False, "ProcessExited", f"exit code {code}")
+        return Health(False, "ProcessExited", f"it {ended(code)}")
 
     async def _ill(self) -> Answer:
         """Return the first answer of ``/health`` that is not good."""

@@ -23,9 +23,9 @@ from harness.targets.base import (
 from harness.targets.vllm_rs.client_errors import GRPC_ENGINE_ERROR, grpc_error_name
 from harness.targets.vllm_rs.grpc_messages import (
     FINISH_REASONS,
-    METHODS,
     VLLM,
     full_name,
+    method_named,
 )
 from harness.targets.vllm_rs.grpc_schema import load_grpc, messages, service
 from harness.targets.vllm_rs.http_wire import CONNECTION_LOST, CONNECTION_REFUSED
@@ -101,7 +101,7 @@ class GrpcApi:
         The messages of a stream are collected; its result is there when the stream has ended.
         """
         name = full_name(step.method)
-        method = METHODS.get(name.replace(f"{VLLM}.Generate/", f"{VLLM}.Inference/"))
+        method = method_named(step.method)
         path = "/" + name.replace(f"{VLLM}.Inference/", f"{self._service}/")
         metadata = list(step.metadata.items())
         if method is None:

@@ -284,3 +284,14 @@ def full_name(method: str) -> str:
     """Return the full name of a method; the package is ``vllm`` unless it is named."""
     service, _, _name = method.partition("/")
     return method if "." in service else f"{VLLM}.{method}"
+
+
+def short_name(full: str) -> str:
+    """Return a full name as scenarios write it: without the package ``vllm``."""
+    return full.removeprefix(f"{VLLM}.")
+
+
+def method_named(method: str) -> Method | None:
+    """Return the method that a scenario names, by its name of any release; ``None``: there is none."""
+    name = full_name(method).replace(f"{VLLM}.Generate/", f"{VLLM}.Inference/")
+    return METHODS.get(name)

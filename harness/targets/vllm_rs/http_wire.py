@@ -245,6 +245,9 @@ class Exchange:
                 if event is not self._h11.NEED_DATA:
                     if isinstance(event, self._h11.ConnectionClosed):
                         raise ConnectionFailed(CONNECTION_LOST, "closed without an answer")
+                    if event is self._h11.PAUSED:
+                        # What follows is another protocol (101, or CONNECT): no answer to read.
+                        raise ConnectionFailed(CONNECTION_LOST, "it changed to another protocol")
                     return event
                 self._connection.receive_data(await self._reader.read(_READ_SIZE))
             except (OSError, self._h11.RemoteProtocolError) as error:

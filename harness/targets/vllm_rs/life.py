@@ -16,7 +16,7 @@ from typing import Protocol
 from client.aio import DeadlineExceeded, with_deadline
 from client.protocol.profiles import Profile
 from client.protocol.transport import Transport
-from harness.targets.base import Emit, ProcessUse, TargetError
+from harness.targets.base import Emit, ProcessUse, StartFailed, TargetError
 from harness.targets.coordinator_handle import CoordinatorHandle
 from harness.targets.external import make_coordinator
 from harness.targets.vllm_rs.bootstrapped import BootstrapLaunch
@@ -28,7 +28,7 @@ from harness.targets.vllm_rs.log_events import LogEvents
 from harness.targets.vllm_rs.model_folder import LORA_FOLDER
 from harness.targets.vllm_rs.process import TERM_TIMEOUT_S, FrontendProcess
 from harness.targets.vllm_rs.process_use import use_of
-from harness.targets.vllm_rs.start_error import start_error
+from harness.targets.vllm_rs.start_error import said, shown_command, start_error
 from harness.targets.vllm_rs.starving import LAST, OneCpu
 from mock_engines.cluster import JoinAddresses
 
@@ -208,8 +208,8 @@ class ProcessLife:
         """Start the process and wait until it serves; engines must join meanwhile.
 
         Raises:
-            FrontendStartError: it ended before that.
-            TargetError: it neither served nor ended.
+            FrontendStartError: it ended before that, by something that it said itself.
+            StartFailed: it cannot be executed, ended without a word, or neither served nor ended.
         """
         launch = self._launched
         environment = process_environment(launch.model, current_environment(), self._log_level)
@@ -228,9 +228,11 @@ class ProcessLife:
         try:
             await with_deadline(self._serving(http), limit, name="frontend: start")
         except DeadlineExceeded:
-            last = "\n".join(self._process.tail[-5:])
-            msg = f"the frontend neither served nor ended within {limit:g} s; it said:\n{last}"
-            raise TargetError(msg) from None
+            msg = (
+                f"the frontend neither served nor ended within {limit:g} s"
+                f"{said(self._process.tail)}\ncommand: {shown_command(launch.command)}"
+            )
+            raise StartFailed(msg) from None
 
     async def _serving(self, http: HttpApi) -> None:
         while True:
@@ -241,10 +243,11 @@ class ProcessLife:
             await pause(_POLL_S)
 
     def _raise_start_error(self, code: int) -> None:
-        error = start_error(code, self._process.tail)
+        process = self._process
+        error = start_error(code, process.tail, self._launched.command, process.lines)
         if "in use" in str(error):
             msg = f"another program took a port that was just free: {error}"
-            raise TargetError(msg) from error
+            raise StartFailed(msg) from error
         raise error
 
     async def shutdown(self, timeout_s: float) -> None:

@@ -2,22 +2,25 @@
 
 The process must not outlive us even when we are killed; ``harness.targets.vllm_rs.starter`` says
 how. A program that starts the real binary and stays (a shell script without ``exec``) leads a
-group, and every end of ours goes to the whole group; only when *we* are killed it is the leader
-alone that the kernel ends.
+group, and every end of ours goes to the whole group, and to what left it
+(``harness.targets.vllm_rs.family``); only when *we* are killed it is the leader alone that the
+kernel ends. The process has ended when its leader has: what it left behind is ended, not waited for.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from client.aio import DeadlineExceeded, resolve, with_deadline
-from harness.targets.base import Emit, TargetError
+from client.aio import DeadlineExceeded, all_done, cancel_and_wait, resolve, with_deadline
+from harness.targets.base import Emit, StartFailed, TargetError
 from harness.targets.vllm_rs import starter
+from harness.targets.vllm_rs.family import Family
 from harness.targets.vllm_rs.log_patterns import parse_line, patterns_of, strip_colours
 from harness.targets.vllm_rs.releases import NEWEST
 from harness.trace.events import LogLine, ProcessExited
@@ -27,6 +30,10 @@ _TAIL_LINES = 40
 TERM_TIMEOUT_S = 5.0
 """How long SIGTERM may take before SIGKILL; measured: 2 to 21 ms, plus the drain time."""
 KILL_TIMEOUT_S = 5.0
+_LAST_WORDS_S = 0.5
+"""How long the output may stay open behind the end: longer only if somebody left holds it."""
+_LINE_MAX = 1 << 20
+"""Bytes after which what has no end of line is taken for one."""
 
 OnLine = Callable[[LogLine], None]
 
@@ -44,6 +51,9 @@ class FrontendProcess:
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._watcher: asyncio.Task[None] | None = None
         self._group_gone = False
+        self._family = Family()
+        self._outputs: list[asyncio.ReadTransport] = []
+        self._lines = 0
 
     async def start(
         self,
@@ -58,27 +68,49 @@ class FrontendProcess:
         priority is lowered.
 
         Raises:
-            TargetError: it cannot be executed, or this is not the main thread.
+            StartFailed: it cannot be executed.
+            TargetError: this is not the main thread.
         """
         if threading.current_thread() is not threading.main_thread():
             msg = "the frontend must be started from the main thread: it ends with its starter"
             raise TargetError(msg)
         loop = asyncio.get_running_loop()
+        streams, theirs = [], []
         try:
+            for _ in ("stdout", "stderr"):
+                ours, end = os.pipe()
+                theirs.append(end)
+                streams.append(await self._open(ours))
+            self._family.begin()
             self._process = await asyncio.create_subprocess_exec(
                 *starter.dying_with_us(command, nice=nice),
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=dict(environment),
+                # Pipes of our own: asyncio's process has not ended before its pipes have.
+                stdout=theirs[0],
+                stderr=theirs[1],
+                env={**environment, **self._family.environment},
                 pass_fds=tuple(inherited),
                 start_new_session=True,
             )
         except OSError as error:
-            msg = f"cannot start {command[0]}: {error}"
-            raise TargetError(msg) from error
+            for output in self._outputs:
+                output.close()
+            msg = f"cannot start {command[0]}: {error.strerror or error}"
+            raise StartFailed(msg) from error
+        finally:
+            for end in theirs:
+                os.close(end)
         self._exited = loop.create_future()
-        self._watcher = loop.create_task(self._watch(), name="frontend process")
+        self._watcher = loop.create_task(self._watch(streams), name="frontend process")
+
+    async def _open(self, descriptor: int) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader()
+        pipe = os.fdopen(descriptor, "rb", buffering=0)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        self._outputs.append(transport)
+        return reader
 
     @property
     def pid(self) -> int | None:
@@ -96,6 +128,11 @@ class FrontendProcess:
     def running(self) -> bool:
         """Whether it was started and has not ended."""
         return self._exited is not None and not self._exited.done()
+
+    @property
+    def lines(self) -> int:
+        """How many lines in the form of a frontend's log it wrote."""
+        return self._lines
 
     @property
     def tail(self) -> tuple[str, ...]:
@@ -153,25 +190,30 @@ class FrontendProcess:
         """SIGKILL to the whole group, at once and without waiting."""
         self.signal(signal.SIGKILL)
 
-    async def _watch(self) -> None:
+    async def _watch(self, streams: Sequence[asyncio.StreamReader]) -> None:
         process, exited = self._process, self._exited
         assert process is not None
         assert exited is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
         loop = asyncio.get_running_loop()
-        readers = [
-            loop.create_task(self._read(stream), name=f"frontend {name}")
-            for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
-        ]
-        code = await process.wait()
-        for reader in readers:
-            # The pipes end with the process, unless it left children that hold them.
-            with suppress(DeadlineExceeded):
-                await with_deadline(reader, KILL_TIMEOUT_S, name="frontend: end of the log")
-        self.kill()
+        readers = [loop.create_task(self._read(one), name="frontend output") for one in streams]
+        try:
+            code = await process.wait()
+            # The outputs end with the process, unless it left somebody behind who holds them.
+            if not await _done(readers, _LAST_WORDS_S):
+                self._end_family()
+                await _done(readers, KILL_TIMEOUT_S)
+        finally:
+            self._end_family()
+            await cancel_and_wait([reader for reader in readers if not reader.done()])
+            for output in self._outputs:
+                output.close()
         self._emit(ProcessExited(code))
         exited.set_result(code)
+
+    def _end_family(self) -> None:
+        assert self._process is not None
+        self.kill()
+        self._family.end(self._process.pid)
 
     async def _read(self, stream: asyncio.StreamReader) -> None:
         """Split by lines ourselves: ``readline`` gives up on very long ones."""
@@ -180,6 +222,9 @@ class FrontendProcess:
             *lines, rest = (rest + block).split(b"\n")
             for line in lines:
                 self._take(line)
+            if len(rest) > _LINE_MAX:
+                self._take(rest)
+                rest = b""
         if rest:
             self._take(rest)
 
@@ -187,5 +232,13 @@ class FrontendProcess:
         text = raw.decode("utf-8", "replace")
         self._tail.append(strip_colours(text)[:2000])
         line = parse_line(text, self._patterns)
+        self._lines += bool(line.level)
         self._emit(line)
         self._on_line(line)
+
+
+async def _done(tasks: Sequence[asyncio.Task[None]], timeout_s: float) -> bool:
+    """Whether tasks end in time; they go on if not."""
+    with suppress(DeadlineExceeded):
+        await with_deadline(all_done(tasks), timeout_s, name="frontend: end of the log")
+    return all(task.done() for task in tasks)

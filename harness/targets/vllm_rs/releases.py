@@ -31,6 +31,14 @@ def known_release(text: str) -> str:
     raise UnknownFrontendError(msg)
 
 
+def is_newer(text: str) -> bool:
+    """Whether ``text`` is a version beyond all that are known."""
+    try:
+        return Version(text) > Version(NEWEST)
+    except InvalidVersion:
+        return False
+
+
 def fetchable_release(text: str) -> str:
     """Return the release that ``text`` names, also if it is newer than all that are known.
 
@@ -38,11 +46,33 @@ def fetchable_release(text: str) -> str:
         UnknownFrontendError: neither a known release nor a newer one.
     """
     wanted = text.removeprefix("v")
-    try:
-        newer = Version(wanted) > Version(NEWEST) and not Version(wanted).is_devrelease
-    except InvalidVersion:
-        newer = False
-    return wanted if newer else known_release(text)
+    if is_newer(wanted) and not Version(wanted).is_devrelease:
+        return wanted
+    return known_release(text)
+
+
+def judged_release(text: str) -> str:
+    """Return the release whose promises a frontend is judged by that is taken for ``text``.
+
+    A newer one than all that are known, a development version too, is treated as the newest.
+
+    Raises:
+        UnknownFrontendError: neither a known release nor a newer one.
+    """
+    return NEWEST if is_newer(text.removeprefix("v")) else known_release(text)
+
+
+def newer_note(release: str) -> str:
+    """Say how a release is judged that is not known yet."""
+    return f"{release} is newer than all known releases; it is judged by the promises of {NEWEST}"
+
+
+def judged_as(option: str, text: str) -> str:
+    """Say whose promises hold since an option names a release."""
+    release = judged_release(text)
+    if release == text.removeprefix("v"):
+        return f"{option} {text} has it judged by the promises of {release}"
+    return f"{option}: {newer_note(text)}"
 
 
 def nearest_release(text: str) -> str | None:
@@ -70,6 +100,10 @@ __all__ = [
     "UnknownFrontendError",
     "at_least",
     "fetchable_release",
+    "is_newer",
+    "judged_as",
+    "judged_release",
     "known_release",
     "nearest_release",
+    "newer_note",
 ]

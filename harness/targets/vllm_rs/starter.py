@@ -12,10 +12,19 @@ Source: prctl(2); the request survives execve of an ordinary binary.
 from __future__ import annotations
 
 import os
+import selectors
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from harness.targets.vllm_rs.family import Family
+
+_LOOK_S = 0.05
+"""How long one look at the output of a short command takes, before a look at the process."""
 
 _TRAMPOLINE = """
 import ctypes, os, signal, sys
@@ -29,7 +38,11 @@ if nice:
     if os.path.exists("/proc/self/autogroup"):
         with open("/proc/self/autogroup", "w") as group:
             group.write(str(nice))
-os.execv(sys.argv[3], sys.argv[3:])
+try:
+    os.execv(sys.argv[3], sys.argv[3:])
+except OSError as error:
+    os.write(2, f"cannot execute {sys.argv[3]}: {error.strerror}\\n".encode())
+    os._exit(126)
 """
 
 
@@ -54,27 +67,70 @@ def signal_group(leader: int, number: int) -> bool:
     return True
 
 
-def output_of(command: Sequence[str], timeout_s: float) -> str | None:
-    """Run a short command in a group of its own and return what it wrote to standard output.
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a short command wrote, at most ``bytes_max`` of it.
 
-    ``None``: it failed, or took longer than ``timeout_s``; nothing of the group is left.
+    Attributes:
+        code: exit code, negative for a signal; ``None`` if it was ended since it took too long,
+            or wrote too much.
+    """
+
+    text: str
+    code: int | None
+
+
+def output_of(command: Sequence[str], timeout_s: float, bytes_max: int = 1 << 16) -> Said:
+    """Run a short command and return what it wrote to standard output; nothing of it is left.
+
+    It is over when the process ends, also if what it left behind holds its output.
 
     Raises:
         OSError: it cannot be executed.
     """
-    with subprocess.Popen(
+    family = Family()
+    family.begin()
+    child = subprocess.Popen(
         list(command),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        text=True,
-        errors="replace",
+        env={**os.environ, **family.environment},
         start_new_session=True,
-    ) as child:
-        try:
-            written, _ = child.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            signal_group(child.pid, signal.SIGKILL)
-    return written if child.returncode == 0 else None
+    )
+    try:
+        written, in_time = _read(child, timeout_s, bytes_max)
+    finally:
+        signal_group(child.pid, signal.SIGKILL)
+        child.wait()
+        family.end(child.pid)
+        assert child.stdout is not None
+        child.stdout.close()
+    text = written[:bytes_max].decode("utf-8", "replace")
+    return Said(text, child.returncode if in_time else None)
+
+
+def _read(child: subprocess.Popen[bytes], timeout_s: float, bytes_max: int) -> tuple[bytes, bool]:
+    """Read until the child ends; whether it did so within the time and the bytes."""
+    assert child.stdout is not None
+    pipe = child.stdout.fileno()
+    until = time.monotonic() + timeout_s  # noqa: TID251 - real time is what is waited for
+    written = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while len(written) <= bytes_max:
+            ended = child.poll() is not None
+            block = b""
+            if selector.get_map() and selector.select(0 if ended else _LOOK_S):
+                if block := os.read(pipe, 1 << 16):
+                    written += block
+                else:
+                    selector.unregister(pipe)
+            elif not ended and not selector.get_map():
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(_LOOK_S)
+            if ended and not block:
+                return written, True
+            if time.monotonic() >= until:  # noqa: TID251
+                break
+    return written, False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,10 @@ def test_golden_vectors_are_messages():
     assert [(m.title, m.kind.name) for m in found] == [("vector abort-0.22.0", "abort")]
 
 
+def golden(**vector):
+    return json.dumps({"wavecheck_golden": 1, "vectors": [vector]}).encode()
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -50,8 +55,20 @@ def test_golden_vectors_are_messages():
         (b"02 920000\n0g\n", "line 2: frame '0g' is neither hexadecimal nor"),
         (b"{", "begins like JSON and is none"),
         (b'{"a": 1}', "neither a capture nor"),
-        (b'{"wavecheck_golden": 1, "vectors": [{}]}', "not a file of golden vectors"),
-        (b'{"wavecheck_capture": 1}\n', "no key 'tool'"),
+        (b'{"a": ' + b"[" * 200_000, "too many brackets"),
+        (b'{"wavecheck_golden": 2, "vectors": []}', "format 2; this version reads format 1"),
+        (b'{"wavecheck_golden": 1}', "'vectors' is missing; expected a list"),
+        (b'{"wavecheck_golden": 1, "vectors": {}}', "'vectors' is {}; expected a list"),
+        (b'{"wavecheck_golden": 1, "vectors": []}', "there is no vector in it"),
+        (golden(), "vector 1: 'name' is missing; expected a text"),
+        (golden(name=None), "vector 1: 'name' is null; expected a text"),
+        (b'{"wavecheck_golden": 1, "vectors": [7]}', "vector 1: expected an object, found 7"),
+        (golden(name="a", kind="addd"), "vector 1 (a): 'kind' is 'addd'; expected"),
+        (golden(name="a", kind="addd"), "did you mean 'add'"),
+        (golden(name="a", kind="add", frames="00"), "(a): 'frames' is '00'; expected a list"),
+        (golden(name="a", kind="add", frames=[7]), "entry 1 of 'frames' is 7; expected a text"),
+        (golden(name="a", kind="add", frames=["00", "0g"]), "frame 2 is '0g'; expected an even"),
+        (b'{"wavecheck_capture": 1}\n', "line 1: 'tool' is missing; expected a text"),
     ],
 )
 def test_what_cannot_be_read_says_where_and_why(content, words):

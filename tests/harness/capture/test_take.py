@@ -10,7 +10,7 @@ from harness.capture.recording import FROM_ENGINE, TO_ENGINE
 from harness.capture.selecting import chosen_stories
 from harness.capture.take import FAILED, PLAYED, SKIPPED, builtin_stories, take
 from harness.scenario.selection import SelectionError
-from harness.targets.base import TargetError
+from harness.targets.base import StartFailed, TargetError
 from harness.targets.request import TargetRequest
 
 
@@ -75,3 +75,18 @@ def test_the_fixed_set_is_chosen_by_default_and_mixes_with_scenarios():
     assert [story.id for story in chosen_stories(names)] == names[:2]
     with pytest.raises(SelectionError, match="no story 'capture/3-leave'"):
         chosen_stories(["capture/3-leave"])
+
+
+def test_a_frontend_that_never_gets_ready_is_given_up_after_three_stories(monkeypatch):
+    calls = []
+
+    def events(spec, _target):
+        calls.append(spec)
+        msg = f"the frontend ended with exit code 3 before it was ready; port {len(calls)}"
+        raise StartFailed(msg)
+
+    monkeypatch.setattr("harness.capture.take._events", events)
+    stories = take(builtin_stories(), TargetRequest("sim")).stories
+    statuses = [story.status for story in stories]
+    assert (len(calls), statuses.count(FAILED), statuses.count(PLAYED)) == (3, 3, 0)
+    assert stories[-1].reason == "the frontend never got ready in 3 starts, which failed alike"

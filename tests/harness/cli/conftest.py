@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,6 +82,7 @@ class FakeRunner:
         if word == "interrupts":
             raise KeyboardInterrupt
         words = {"violated": "violated", "error": "error", "known": "violated"}
+        words["nostart"] = "error"
         status = {**words, "nothing": "not_judged"}.get(word, "held")
         violated = status == "violated"
         verdict = VerdictResult(
@@ -109,7 +111,36 @@ class FakeRunner:
             digest="00",
             duration_s=0.5,
             failure_file="out/f.json" if violated else None,
+            start_failure="it ended" if word == "nostart" else None,
         )
+
+
+class NoRoom:
+    """A disk that is full for some files."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._files: set[str] = set()
+        opened = io.open
+
+        def full(file: object, mode: str = "r", *rest: object, **more: object) -> object:
+            if str(file).removesuffix(".partial") in self._files and "w" in mode:
+                # Opening it takes no room, writing does.
+                file = "/dev/full"
+            return opened(file, mode, *rest, **more)  # type: ignore[call-overload]
+
+        monkeypatch.setattr(io, "open", full)
+        monkeypatch.setattr("builtins.open", full)
+
+    def for_file(self, path: Path) -> None:
+        """Nothing can be written to it."""
+        self._files.add(str(path))
+
+
+@pytest.fixture
+def no_room(monkeypatch: pytest.MonkeyPatch) -> NoRoom:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    return NoRoom(monkeypatch)
 
 
 @pytest.fixture

@@ -105,6 +105,20 @@ def test_first_good_release_is_found_in_6_starts_with_both_ends_played(bisect, f
     assert [one["release"] for one in document["tried"]] == fake.played
 
 
+def test_interrupted_bisect_says_what_was_tried(bisect, fake, monkeypatch) -> None:
+    def interrupted(loaded, options):
+        if fake.played:
+            raise KeyboardInterrupt
+        return fake(loaded, options)
+
+    monkeypatch.setattr(bisect_cmd, "run_scenario", interrupted)
+    code, document, result = bisect()
+    assert (code, document["exit"]) == (130, 130)
+    assert [one["release"] for one in document["tried"]] == ["0.22.0"]
+    assert document["error"] == "interrupted before the release was found"
+    assert "interrupted before the release was found" in result.stderr
+
+
 def test_first_bad_release_is_found_too(bisect, fake) -> None:
     fake.outcomes = dict.fromkeys(RELEASES[9:], NAMES[:1])
     code, document, result = bisect("--good", "0.22.0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -11,6 +12,7 @@ from harness.capture.file import read_file
 from harness.cli.main import cli
 from harness.targets.base import TargetError
 
+FULL = Path("/dev/full")
 STORY = "capture/03-leave"
 WAVES = "capture/12-waves"
 
@@ -42,8 +44,16 @@ def test_capture_writes_a_file_named_by_the_release_and_says_what_is_in_it(run, 
     capture = read_file(tmp_path / "0.31.0.capture")
     assert [(story.id, story.status) for story in capture.stories] == [(STORY, "played")]
     assert done.stdout.splitlines()[-1] == (
-        f"sim 0.31.0: 1 stories, {len(capture.stories[0].frames)} messages, in 0.31.0.capture"
+        f"sim 0.31.0: 1 story, {len(capture.stories[0].frames)} messages, in 0.31.0.capture"
     )
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_capture_that_finds_no_room_is_told_behind_what_was_played(run):
+    done = run("capture", "--target", "sim", "--frontend", "0.31.0", STORY, "-o", str(FULL))
+    assert done.exit_code == 3
+    assert done.stdout.splitlines()[-1].endswith(" messages")
+    assert done.stderr == "error: cannot write /dev/full: No space left on device\n"
 
 
 def test_capture_to_standard_output_writes_nothing_else_there(run, tmp_path):

@@ -47,7 +47,7 @@ def test_validate_shows_every_problem_and_ends_with_2(
         f"  --> {bad}:6:1\n"
         "    6 | topolgy: {}\n"
         "      | ^\n"
-        "  expected:  one of connect_fails, engines, invariants, known, needs, open_at_end,"
+        "  expected:  one of connect_fails, engines, explore, invariants, known, needs, open_at_end,"
         " profiles, promise, refs, steps, title, topology, trials\n"
         "  help:      did you mean 'topology'?\n"
         "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import subprocess
@@ -58,33 +59,59 @@ def started(words: Sequence[str], cwd: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def test_interruption_while_the_commands_load_ends_with_130(tmp_path: Path) -> None:
+ENDING = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+
+
+@ENDING
+def test_interruption_while_the_commands_load_ends_with_130(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     script = tmp_path / "slow.py"
     script.write_text(textwrap.dedent(SLOW_IMPORT))
     with started([sys.executable, str(script), "list", "mutants"], tmp_path) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "importing\n"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (130, "", "interrupted\n")
 
 
+def test_hang_up_that_whoever_started_us_lets_us_ignore_ends_nothing(tmp_path: Path) -> None:
+    script = "import signal, sys, os; signal.signal(signal.SIGHUP, signal.SIG_IGN);"
+    script += "os.execv(sys.executable, [sys.executable, '-m', 'harness', *sys.argv[1:]])"
+    words = [sys.executable, "-c", script, "run", "waves", "--schedules", "3"]
+    with started(words, tmp_path) as process:
+        assert process.stdout is not None
+        assert "scenarios, target sim" in process.stdout.readline()
+        process.send_signal(signal.SIGHUP)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_interruption_of_a_simulated_run_ends_with_130_and_no_traceback(
-    tmp_path: Path, jobs: str
+@pytest.mark.parametrize(
+    ("jobs", "number"),
+    [("1", signal.SIGINT), ("2", signal.SIGINT), ("1", signal.SIGHUP), ("2", signal.SIGTERM)],
+)
+def test_interruption_of_a_simulated_run_ends_with_130_and_lists_what_was_not_run(
+    tmp_path: Path, jobs: str, number: signal.Signals
 ) -> None:
     words = [sys.executable, "-m", "harness", "run", "--schedules", "100000"]
-    words += ["--strategy", "random", "--jobs", jobs]
+    words += ["--strategy", "random", "--jobs", jobs, "--json", "r.json"]
     with started(words, tmp_path) as process:
         assert process.stdout is not None
         assert "scenarios, target sim" in process.stdout.readline()
         # With two jobs the workers still load; the whole group hears of it, as on a terminal.
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, number)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted" in out + err
     assert err.strip() in {"", "interrupted"}
+    document = json.loads((tmp_path / "r.json").read_text())
+    done = [result["scenario"] for result in document["results"]]
+    every = [scenario.id for scenario in selection.builtin()]
+    assert sorted([*done, *document["not_run"]]) == sorted(every)
+    assert document["not_run"]
 
 
 class InterruptedAt:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -58,7 +60,12 @@ class FakeFrontends:
             options.out.mkdir(parents=True, exist_ok=True)
             file = options.out / f"{loaded.id}-{options.frontend}.json"
             file.write_text("{}")
-        status = {"regression": "violated", "known": "violated", "blind": "held"}.get(word, word)
+        status = {
+            "regression": "violated",
+            "known": "violated",
+            "blind": "held",
+            "no-start": "error",
+        }.get(word, word)
         verdict = VerdictResult(
             NAME, "must", "violated" if violated else "held", exercised=1, message="went back"
         )
@@ -70,7 +77,8 @@ class FakeFrontends:
             mutant=options.mutant,
             status=status,
             known=(NAME,) if word in {"known", "blind"} else (),
-            error="it broke" if word == "error" else None,
+            error="it broke" if status == "error" else None,
+            start_failure="it ended" if word == "no-start" else None,
             reason="target lacks op.rank" if word == "not_judged" else None,
             verdicts=(verdict,) if word != "not_judged" else (),
             trials=0 if word == "not_judged" else 1,
@@ -175,6 +183,23 @@ def test_frontend_that_cannot_be_had_is_a_column_of_errors(matrix, fake) -> None
     assert "error: pip could not download it\n  --> 0.22.0\n" in result.stdout
 
 
+def test_frontend_that_never_starts_is_given_up_and_the_other_columns_go_on(
+    matrix, fake, write, folder
+) -> None:
+    for name in ("d", "e", "f"):
+        write(folder, name)
+    names = ("a-held", "b-held", "c-held", "d", "e", "f")
+    fake.outcomes.update({(name, "0.25.0"): ["no-start"] for name in names})
+    code, document, result = matrix(folder)
+    assert code == 3
+    assert [release for _, release in fake.calls].count("0.25.0") == 3
+    assert [release for _, release in fake.calls].count("0.24.0") == 6
+    assert (document["summary"]["error"], document["summary"]["not_run"]) == (3, 3)
+    title = "error: the frontend never got ready in 3 starts, which failed alike\n  --> 0.25.0\n"
+    assert title in result.stdout
+    assert "3 cells were not run; --resume runs them" in result.stdout
+
+
 def test_flips_are_measured_and_listed(matrix, fake, write, folder) -> None:
     file = write(folder, "k", more=KNOWN)
     fake.outcomes["k", "0.24.0"] = ["known"]
@@ -219,6 +244,38 @@ def test_interrupted_matrix_writes_reports_and_lists_what_was_not_run(
     assert "4 cells were not run; --resume runs them\n" in result.stdout
     assert "exit 130: interrupted" in result.stdout
     assert "## Not run" in (tmp_path / "out" / "matrix.md").read_text()
+
+
+def test_matrix_that_finds_no_room_shows_its_table_and_names_each_file(
+    matrix, fake, folder, tmp_path, no_room
+) -> None:
+    out = tmp_path / "out"
+    for name in ("matrix.json", "matrix.md", "last-failed.json"):
+        no_room.for_file(out / name)
+    fake.outcomes["b-held", "0.24.0"] = ["regression"]
+    code, _, result = matrix(folder, "--json", tmp_path / "m.json")
+    assert (code, json.loads((tmp_path / "m.json").read_text())["summary"]["exit"]) == (3, 3)
+    assert "exit 3: " in result.stdout.splitlines()[-1]
+    assert "1 regression" in result.stdout
+    assert "reports: " not in result.stdout
+    for name in ("matrix.json", "matrix.md", "last-failed.json"):
+        assert f"{out / name}: No space left on device" in result.stderr
+    assert not list(out.glob("*.partial"))
+
+
+def test_cell_that_finds_no_room_is_named_and_ends_nothing(
+    matrix, fake, tmp_path, monkeypatch
+) -> None:
+    written = []
+
+    def full(_store, data):
+        written.append(data)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(CellStore, "_write", full)
+    code, document, result = matrix()
+    assert (code, len(document["cells"]), len(written)) == (3, 6, 1)
+    assert f"cannot write {tmp_path / 'out' / 'cells.jsonl'}: No space left" in result.stderr
 
 
 def test_resumed_table_equals_an_undisturbed_one_and_repeats_no_cell(
@@ -359,7 +416,7 @@ def test_flags_reach_every_play(matrix, fake, folder, tmp_path) -> None:
         (["--frontends", "0.99"], "--frontends: unknown frontend release '0.99'"),
         (["--frontends", ","], "--frontends: no frontend is named"),
         (["--as-release", "0.28.0"], "--as-release is for a frontend that is a file"),
-        (["--as-release", "0.99.0"], "unknown release '0.99.0'"),
+        (["--as-release", "0.1.0"], "unknown release '0.1.0'"),
         (["--mutant", "nothing"], "unknown mutant 'nothing'"),
         (["--mutant", "coordinator-rewinds"],
          "--mutant coordinator-rewinds does not go with the real frontend 0.24.0"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from harness.cli.pool import Job, execute, failed
@@ -45,6 +46,20 @@ def test_red_play_late_in_the_repeats_needs_no_more_than_they_are() -> None:
     plays = Plays(*["held"] * 4, "violated", *["held"] * 4)
     assert Repeated(plays, 5, recheck=True)(LOADED, OPTIONS).status == "unstable"
     assert len(plays.left) == 4
+
+
+def test_repeated_violation_leaves_the_one_failure_file_that_its_result_names(
+    tmp_path: Path,
+) -> None:
+    plays = Plays(*["violated"] * 3)
+
+    def writing(loaded: LoadedScenario, options: RunOptions) -> ScenarioResult:
+        path = tmp_path / f"{len(plays.left)}.json"
+        path.write_text("{}", encoding="utf-8")
+        return replace(plays(loaded, options), failure_file=str(path))
+
+    found = Repeated(writing, 3)(LOADED, OPTIONS)
+    assert [str(path) for path in tmp_path.iterdir()] == [found.failure_file]
 
 
 def test_predicted_and_missed_counts_as_two_words_where_known_is_allowed() -> None:

@@ -14,7 +14,9 @@ from harness.cli import run_cmd
 from harness.targets.base import TargetError, TargetInfo
 
 if TYPE_CHECKING:
-    from tests.harness.cli.conftest import FakeRunner, Invoke, Write
+    from tests.harness.cli.conftest import FakeRunner, Invoke, NoRoom, Write
+
+FULL = Path("/dev/full")
 
 
 def names(runner: FakeRunner) -> list[str]:
@@ -55,6 +57,33 @@ def test_violation_is_shown_with_its_statement_and_replay_command(
     assert "violated[wave.never-rewinds]: went back\n" in result.stdout
     assert "  statement: For every engine," in result.stdout
     assert "  help:      wavecheck replay out/f.json\n" in result.stdout
+
+
+def test_frontend_that_never_starts_ends_the_run_with_what_was_left(
+    invoke: Invoke, write: Write, runner: FakeRunner, tmp_path: Path
+) -> None:
+    for name in ("a-nostart", "b-nothing", "c-nostart", "d-nostart", "e-held", "f-nostart"):
+        write(tmp_path, name)
+    result = invoke("run", tmp_path, "--json", tmp_path / "json")
+    assert result.exit_code == 3
+    assert names(runner) == ["a-nostart", "b-nothing", "c-nostart", "d-nostart"]
+    assert result.stdout.count("error: no binary") == 1
+    assert result.stdout.count("it did not start, as told above") == 2
+    title = "error: the frontend never got ready in 3 starts, which failed alike\n"
+    assert title in result.stdout
+    assert "not run: 2 (e-held, f-nostart)" in result.stdout
+    document = json.loads((tmp_path / "json").read_text())
+    assert document["not_run"] == ["e-held", "f-nostart"]
+    assert not any("start_failure" in one for one in document["results"])
+
+
+def test_frontend_that_was_ready_once_is_not_given_up(
+    invoke: Invoke, write: Write, runner: FakeRunner, tmp_path: Path
+) -> None:
+    for name in ("a-held", "b-nostart", "c-nostart", "d-nostart", "e-held"):
+        write(tmp_path, name)
+    assert invoke("run", tmp_path).exit_code == 3
+    assert len(runner.calls) == 5
 
 
 @pytest.mark.parametrize(
@@ -107,7 +136,76 @@ def test_interruption_writes_the_results_so_far(
     assert result.exit_code == 130
     document = json.loads(report.read_text())
     assert [r["scenario"] for r in document["results"]] == ["a-held"]
+    assert document["not_run"] == ["b-interrupts", "c-held"]
     assert document["summary"]["exit"] == 130
+    assert "not run: 2 (b-interrupts, c-held)\n" in result.stdout
+
+
+def test_what_x_leaves_out_is_listed_and_a_whole_run_leaves_out_nothing(
+    invoke: Invoke, write: Write, runner: FakeRunner, tmp_path: Path
+) -> None:
+    files = [write(tmp_path, name) for name in ("a-held", "b-violated", "c-held")]
+    report = tmp_path / "r.json"
+    invoke("run", "-x", *files, "--json", report)
+    assert json.loads(report.read_text())["not_run"] == ["c-held"]
+    assert "not run" not in invoke("run", *files, "--json", report).stdout
+    assert json.loads(report.read_text())["not_run"] == []
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("option", ["--json", "--junit"])
+def test_report_that_finds_no_room_is_named_after_the_summary_which_says_the_same_code(
+    invoke: Invoke, write: Write, runner: FakeRunner, tmp_path: Path, option: str
+) -> None:
+    result = invoke("run", write(tmp_path, "a-violated"), option, FULL, "--out", tmp_path / "out")
+    assert result.exit_code == 3
+    assert result.stdout.splitlines()[-1].startswith(
+        "0 held, 1 violated, 0 not judged, 0 error; exit 3: "
+    )
+    assert result.stderr == "error: cannot write /dev/full: No space left on device\n"
+
+
+def test_json_says_the_code_of_a_run_whose_other_report_finds_no_room(
+    invoke: Invoke, write: Write, runner: FakeRunner, tmp_path: Path, no_room: NoRoom
+) -> None:
+    report, junit = tmp_path / "r.json", tmp_path / "r.xml"
+    no_room.for_file(junit)
+    result = invoke("run", write(tmp_path, "a-held"), "--json", report, "--junit", junit)
+    assert (result.exit_code, json.loads(report.read_text())["summary"]["exit"]) == (3, 3)
+    assert f"error: cannot write {junit}: No space left on device" in result.stderr
+
+
+def test_list_for_last_failed_that_finds_no_room_is_named(
+    invoke: Invoke, write: Write, runner: FakeRunner, tmp_path: Path, no_room: NoRoom
+) -> None:
+    out = tmp_path / "out"
+    no_room.for_file(out / "last-failed.json")
+    result = invoke("run", write(tmp_path, "a-violated"), "--out", out)
+    assert result.exit_code == 3
+    assert "1 violated, 0 not judged, 0 error; exit 3" in result.stdout
+    assert f"{out / 'last-failed.json'}: No space left on device" in result.stderr
+    assert list(out.iterdir()) == []
+
+
+def test_interrupted_run_whose_report_finds_no_room_stays_interrupted(
+    invoke: Invoke, write: Write, runner: FakeRunner, tmp_path: Path, no_room: NoRoom
+) -> None:
+    no_room.for_file(tmp_path / "r.json")
+    result = invoke("run", write(tmp_path, "b-interrupts"), "--json", tmp_path / "r.json")
+    assert result.exit_code == 130
+    assert f"cannot write {tmp_path / 'r.json'}" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("run",), ("matrix",), ("bisect", "waves/stale-first-request")], ids=lambda w: w[0]
+)
+def test_output_folder_without_a_name_is_refused(
+    invoke: Invoke, runner: FakeRunner, words: tuple[str, ...]
+) -> None:
+    result = invoke(*words, "--out", "")
+    assert result.exit_code == 2
+    assert "--out: the name of the folder is empty" in result.stderr
+    assert "the name of a folder; . is the current one" in result.stderr
 
 
 @pytest.mark.parametrize("stop", ["violated", "error"])
@@ -213,7 +311,7 @@ def test_junit_file_is_written(
         ),
         (
             ["--mutant", "x"],
-            "error: unknown mutant 'x'\n  expected:  one of abort-to-every-engine, ",
+            "error: unknown mutant 'x'\n  expected:  one of abort-names-one-of-many, ",
         ),
         (
             ["--profile", "0.34.0"],
@@ -270,6 +368,9 @@ class BlackBox:
 
     black_box = True
     info = TargetInfo("vllm-rs", "0.33.0", frozenset(), notes=("it says that it is 0.33.1",))
+
+    def profile(self, _asked: str | None) -> None:
+        """It fixes none."""
 
 
 def test_what_is_uncertain_about_a_real_frontend_is_told(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from client.protocol.profiles import Profile
 from harness.cli import run_cmd
 from harness.results import ScenarioResult
 from harness.runner import RunOptions
@@ -30,6 +31,9 @@ class Opened:
 
     def __init__(self) -> None:
         self.requests: list[TargetRequest] = []
+
+    def profile(self, asked: str | None) -> Profile | None:
+        del asked
 
     def __call__(self, request: TargetRequest) -> Opened:
         self.requests.append(request)
@@ -100,8 +104,8 @@ def test_attach_is_passed_on(
          "--attach does not go with --frontend-arg or --frontend-env"),
         (["--target", "vllm-rs", "--frontend", "0.33.0", "--as-release", "0.33.0"],
          "--as-release is for a frontend that is a file"),
-        (["--target", "vllm-rs", "--frontend", "./x", "--as-release", "1.0"],
-         "unknown release '1.0'"),
+        (["--target", "vllm-rs", "--frontend", "./x", "--as-release", "0.1"],
+         "unknown release '0.1'"),
         (["--target", "vllm-rs", "--frontend", "./x", "--as-release", "0.28.0", "--profile",
           "0.29.0"], "--as-release 0.28.0 contradicts --profile 0.29.0"),
         (["--adapter", "cat"], "--adapter does not go with --target sim"),

@@ -1,6 +1,6 @@
 """lifecycle.shutdown-leaves-nothing, on hand-written traces."""
 
-from client.events import ClientClosed, RequestRegistered
+from client.events import ClientClosed, RequestRegistered, RequestReleased
 from harness.invariants.lifecycle_shutdown_leaves_nothing import ShutdownLeavesNothing
 from harness.trace.events import Snapshot
 from tests.support.traces import END, held, judge, unexercised, violated
@@ -35,3 +35,12 @@ def test_a_client_that_is_not_shut_down_is_not_judged():
 
 def test_a_black_box_cannot_show_it():
     assert "target lacks" in judge(CLS, *END, black=True).reason
+
+
+def test_a_request_that_is_forgotten_at_the_shutdown_is_violated():
+    began = RequestRegistered("a", 0, None, 0)
+    verdict = judge(CLS, began, CLEAN, *END)
+    assert violated(verdict, 0, 1)
+    assert verdict.seen == "in flight: a"
+    released = RequestReleased("a", 0, "client-closed")
+    assert held(judge(CLS, began, released, CLEAN, *END))

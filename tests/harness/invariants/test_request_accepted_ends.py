@@ -11,6 +11,7 @@ from tests.support.traces import (
     call,
     cancelled,
     done,
+    failed,
     held,
     judge,
     out,
@@ -58,3 +59,10 @@ def test_silent_deaths_calls_left_open_and_failed_startups_are_left_out():
 def test_a_run_that_was_not_healed_is_not_judged():
     verdict = judge(CLS, *BEGUN, out(0, "a", finish="stop"), RunEnded(("a",)))
     assert verdict.reason == "the run was not healed"
+
+
+def test_a_call_at_an_engine_that_said_its_last_word_is_violated():
+    died = EngineDied(0, "sentinel")
+    assert violated(judge(CLS, *BEGUN, died, *END), 0, 1, 2, 5)
+    assert held(judge(CLS, *BEGUN, died, failed("a"), *END))
+    assert unexercised(judge(CLS, *BEGUN, EngineDied(1, "sentinel"), *END))

@@ -21,20 +21,59 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the frontend's process ends with ours"),
 ]
 CONTROL_BUDGET_S = 2.0
-FLOOD = Path(__file__).parent / "short-flood-of-waves.yaml"
+HERE = Path(__file__).parent
+FLOOD = HERE / "short-flood-of-waves.yaml"
+TWICE = HERE / "wave-reported-twice.yaml"
+LAST_WAVE = HERE / "wave-counter-at-its-end.yaml"
+REPETITION = HERE / "cut-off-by-a-repetition.yaml"
 KILLERS = {
+    "abort-names-one-of-many": ["requests/explicit-abort"],
     "abort-to-every-engine": ["requests/dropped-stream", "requests/left-before-the-first-token"],
+    "any-instead-of-all": ["utility/reset-prefix-cache-one-false"],
+    "call-ids-used-again": ["utility/pause-and-resume"],
+    "completions-counted": [TWICE],
     "coordinator-rewinds": [FLOOD],
+    "earliest-failure-wins": ["utility/error-in-engine-order"],
+    "engine-abort-shown-as-stop": ["hostile/put-to-sleep-in-mid-stream"],
     "fail-fast-fan-out": ["utility/settles-all-ok", "utility/settles-and"],
+    "failures-left-out": ["utility/settles-all-ok"],
+    "final-output-twice": ["requests/stream-to-the-end"],
+    "finished-ids-before-outputs": ["hostile/ends-count-once-in-routing"],
     "first-engine-only-is-sleeping": ["utility/is-sleeping-disagrees"],
+    "first-request-wakes-its-holder": ["waves/current-first-request"],
+    "frontend-still-starts-waves": ["findings/a-wave-at-the-end-of-its-range"],
+    "gate-opens-at-the-first-subscription": ["handshake/one-engine-never-subscribes"],
+    "gate-opens-one-short": ["handshake/one-engine-never-subscribes"],
+    "grpc-rank-ignored": ["routing/grpc-rank-text-is-trimmed"],
+    "last-engine-not-awaited": ["utility/a-stalled-engine-holds-the-call"],
+    "majority-wins": ["utility/one-of-three-sleeps"],
+    "nil-results-dropped": ["hostile/a-thousand-replies-to-one-call"],
+    "one-token-of-each-output": ["requests/reader-slower-than-its-engine"],
+    "rank-taken-for-a-position": ["routing/error-names-the-connected-ranks"],
     "rank-truncated": ["routing/rank-is-never-truncated", "routing/grpc-rank-not-connected"],
+    "repetition-shown-as-stop": [REPETITION],
+    "results-in-order-of-arrival": ["utility/a-stalled-engine-holds-the-call"],
+    "running-wave-started-again": ["waves/engine-notified-stale-wave"],
+    "start-wave-to-its-sender": ["waves/engine-notified-stale-wave"],
+    "stray-output-to-the-last-reader": ["hostile/a-thousand-rows-for-nobody"],
     "stream-dropped-without-abort": [
         "requests/left-before-the-first-token",
         "requests/grpc-stream-left-while-the-engine-is-silent",
     ],
     "utility-waiter-leaked-on-cancel": ["utility/cancelled-then-late-replies"],
+    "wave-counter-wraps": [LAST_WAVE],
 }
-RELEASES = {FLOOD: "0.32.0"}
+WAITING = {
+    "death-of-an-engine-ignored": "lifecycle/engine-core-dead",
+    "empty-final-output-skipped": "requests/explicit-abort",
+    "failure-ends-one-engine-only": "hostile/empty-frame",
+    "finished-without-output-hangs": "requests/finished-without-a-final-output",
+    "reader-not-woken-by-a-failure": "hostile/empty-frame",
+    "undecodable-output-passed-over": "hostile/final-output-with-an-impossible-token",
+    "utility-calls-survive-a-failure": "hostile/truncated-output",
+}
+"""Mutants that leave a caller waiting: each play takes the safety nets of a step and of the end."""
+RELEASES = {FLOOD: "0.32.0", TWICE: "0.32.0", "waves/current-first-request": "0.32.0"}
 """First requests ended with 0.32; everything else is played in the newest release."""
 
 
@@ -52,19 +91,40 @@ def played(wheres, out, *flags):
     return done.exit_code, json.loads(found.read_text(encoding="utf-8"))
 
 
-def test_three_mutants_show_inside_the_client_only_and_say_why():
-    hidden = {mutant.id: mutant.hidden_because for mutant in discover() if mutant.hidden_because}
-    assert sorted(hidden) == [
-        "first-request-leaves-running-false",
-        "request-leaked-on-cancel-before-send",
-        "stale-first-request-leaves-out-target",
-    ]
-    assert {find_mutant(name).visible() for name in hidden} == {"white-box"}
+def test_mutants_that_show_inside_the_client_only_say_why():
+    hidden = [mutant for mutant in discover() if mutant.hidden_because]
+    assert {mutant.visible() for mutant in hidden} == {"white-box"}
     assert len(seen_from_outside()) + len(hidden) == len(discover())
+    for mutant in hidden:
+        assert len(mutant.hidden_because) > 40
 
 
 def test_every_mutant_that_a_black_box_shows_has_a_scenario_here_and_no_other():
-    assert sorted(KILLERS) == [mutant.id for mutant in seen_from_outside()]
+    assert sorted([*KILLERS, *WAITING]) == [mutant.id for mutant in seen_from_outside()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", WAITING)
+def test_mutant_that_leaves_a_caller_waiting_is_killed_by_its_own_invariant(mutant, tmp_path):
+    report = tmp_path / "report.json"
+    arguments = ["run", WAITING[mutant], "--target", "vllm-rs", "--frontend", "reference"]
+    flags = ["--mutant", mutant, "--json", str(report), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(cli, [*arguments, *flags], prog_name="wavecheck")
+    assert done.exit_code == ExitCode.VIOLATION, done.output
+    (result,) = json.loads(report.read_text(encoding="utf-8"))["results"]
+    broken = [each["invariant"] for each in result["verdicts"] if each["verdict"] == "violated"]
+    assert find_mutant(mutant).killed_by in broken
+
+
+@pytest.mark.slow
+def test_scenarios_in_which_a_caller_could_wait_hold_without_a_mutant(tmp_path):
+    report = tmp_path / "report.json"
+    where = sorted(set(WAITING.values()))
+    arguments = ["run", *where, "--target", "vllm-rs", "--frontend", "reference"]
+    done = CliRunner().invoke(cli, [*arguments, "--json", str(report)], prog_name="wavecheck")
+    assert done.exit_code == ExitCode.OK, done.output
+    results = json.loads(report.read_text(encoding="utf-8"))["results"]
+    assert [each["status"] for each in results] == ["held"] * len(where)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from harness.version import tool_version
 RESULT_KEYS = [
     "scenario", "title", "refs", "profile", "mutant", "status", "known", "error", "expectations",
     "verdicts", "schedules", "trials", "strategy", "seed", "digest", "duration_s", "failure_file",
-    "reason", "repeats",
+    "reason", "repeats", "explored", "exhausted", "departures",
 ]  # fmt: skip
 VERDICT_KEYS = [
     "invariant", "level", "verdict", "reason", "exercised", "message", "expected", "seen",
@@ -27,7 +27,7 @@ def test_document_has_exactly_the_promised_keys(
 ) -> None:
     target = TargetInfo("sim", "0.1", frozenset({"see.wire", "op.abort"}), "title")
     document = json.loads(to_text(run_document(target, [held, violated], ExitCode.VIOLATION)))
-    assert list(document) == ["schema", "tool", "target", "results", "summary"]
+    assert list(document) == ["schema", "tool", "target", "results", "not_run", "summary"]
     assert document["schema"] == 1
     assert document["tool"] == {"version": tool_version()}
     assert document["target"] == {

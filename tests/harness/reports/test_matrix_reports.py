@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from client.protocol.profiles import RELEASES
+from harness.cli.catalogue import invariant_doc
 from harness.matrix.flips import flips
 from harness.matrix.model import Cell, Column, Row, Table
 from harness.reports.diagnostic import plain
 from harness.reports.json_report import to_text
-from harness.reports.matrix_html import matrix_html
+from harness.reports.matrix_html import SEVERITY, matrix_html
 from harness.reports.matrix_json import matrix_document
 from harness.reports.matrix_markdown import code, escaped, matrix_markdown
 from harness.reports.matrix_text import flip_lines, grid, red_diagnostics, summary
-from harness.reports.matrix_view import MatrixView, trials_note
+from harness.reports.matrix_view import MEANINGS, MatrixView, trials_note
 from harness.verdict import ExitCode
 from tests.harness.matrix.conftest import ROW, cell, column
 
@@ -33,7 +34,9 @@ def view(*cells: Cell, rows: tuple[Row, ...] = (ROW,), code: int = 1, **more: ob
     table = Table(columns, rows, {(one.scenario, one.frontend): one for one in cells})
     table = replace(table, **more)  # type: ignore[arg-type]
     out = Path("out dir")
-    return MatrixView(table, tuple(flips(table, RELEASES)), ExitCode(code), out, "0.1.0")
+    return MatrixView(
+        table, tuple(flips(table, RELEASES)), ExitCode(code), out, "0.1.0", invariant_doc
+    )
 
 
 @pytest.fixture
@@ -70,7 +73,7 @@ def test_document_has_exactly_the_promised_keys(whole: MatrixView) -> None:
     ]  # fmt: skip
     assert list(document["cells"][0]) == [
         "scenario", "frontend", "status", "reason", "plays", "known", "regression", "blind",
-        "should", "held", "trials", "cut", "message", "expected", "seen", "duration_s",
+        "should", "held", "trials", "cut", "message", "expected", "seen", "evidence", "duration_s",
         "failure_file", "replay",
     ]  # fmt: skip
     assert list(document["frontends"][0]) == [
@@ -217,7 +220,7 @@ def test_frontend_that_could_not_be_had_is_told_on_the_page() -> None:
 def test_grid_shows_telling_rows_and_counts_the_others(whole: MatrixView) -> None:
     lines = [line.plain for line in grid(whole)]
     assert "waves/stale   k  +  R  B  U  ·  E" in lines
-    assert lines[-1] == "and 1 scenarios that are held or not judged everywhere"
+    assert lines[-1] == "and 1 scenario that is held or not judged everywhere"
 
 
 def test_summary_counts_and_says_why(whole: MatrixView) -> None:
@@ -230,13 +233,11 @@ def test_summary_counts_and_says_why(whole: MatrixView) -> None:
 def test_red_cells_and_errors_have_a_message_each(whole: MatrixView) -> None:
     messages = red_diagnostics(whole)
     assert [message.level for message in messages] == ["regression", "blind", "unstable", "error"]
-    assert plain(messages[0]) == (
-        "regression[wave.never-rewinds]: went back\n"
-        "  --> waves/stale on 0.23.0\n"
-        "  expected:  4\n"
-        "  seen:      5\n"
-        "  help:      wavecheck replay 'out dir/failures/f.json'"
-    )
+    lines = plain(messages[0]).splitlines()
+    assert lines[:2] == ["regression[wave.never-rewinds]: went back", "  --> waves/stale on 0.23.0"]
+    heads = [line.split(":")[0].strip() for line in lines[2:]]
+    assert heads == ["statement", "expected", "seen", "why", "source", "help"]
+    assert lines[-1] == "  help:      wavecheck replay 'out dir/failures/f.json'"
 
 
 def test_many_red_cells_are_cut(whole: MatrixView) -> None:
@@ -268,3 +269,40 @@ def test_flips_are_lines(whole: MatrixView) -> None:
 def test_race_says_how_much_was_played(status: str, more: dict[str, object], note: str) -> None:
     assert trials_note(cell("0.24.0", status, race=True, **more), 7) == note
     assert trials_note(cell("0.24.0", status, race=False, **more), 7) == ""
+
+
+# --- why a cell is red ------------------------------------------------------------------------
+
+
+def test_red_cell_says_promise_reason_source_and_events_everywhere() -> None:
+    red = replace(
+        cell(RELEASES[2], "regression"),
+        evidence=("#4 fan-out: returns", "#7 rank 1: has <settled>"),
+    )
+    page_view = view(red)
+    doc = invariant_doc(red.regression[0])
+    (told,) = red_diagnostics(page_view)
+    text = plain(told)
+    page = Page(matrix_html(page_view)).text
+    marked = matrix_markdown(page_view)
+    for said in (doc["statement"], doc["reason"], doc["source"]):
+        assert " ".join(said.split()) in " ".join(text.split())
+        assert " ".join(said.split()) in " ".join(page.split())
+        assert escaped(said) in marked
+    for line in red.evidence:
+        assert line in text
+        assert line in page
+        assert code(line) in marked
+    assert matrix_document(page_view)["cells"][0]["evidence"] == list(red.evidence)
+
+
+def test_known_cell_names_the_fault_and_its_link() -> None:
+    page = Page(matrix_html(view(cell(RELEASES[0], "known"), code=0))).text
+    (entry,) = (one for one in ROW.known if one.invariant in cell(RELEASES[0], "known").known)
+    assert f"known: {entry.reason} ({entry.link})" in page
+
+
+def test_page_sorts_by_severity_and_knows_every_status() -> None:
+    assert sorted(SEVERITY) == sorted(MEANINGS)
+    text = matrix_html(view(cell(RELEASES[0], "held"), code=0))
+    assert 'const severity = ["regression", "blind", "unstable", "error"' in text

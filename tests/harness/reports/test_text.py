@@ -9,7 +9,14 @@ import pytest
 from rich.console import Console
 
 from harness.reports.diagnostic import Diagnostic, Excerpt, plain, render
-from harness.reports.text import InvariantDoc, diagnostics, label, result_line, summary_line
+from harness.reports.text import (
+    InvariantDoc,
+    Origin,
+    diagnostics,
+    label,
+    result_line,
+    summary_line,
+)
 from harness.results import ExpectationResult, ScenarioResult, VerdictResult
 from harness.verdict import ExitCode
 
@@ -57,6 +64,16 @@ def test_violated_expectation_names_its_step_and_shows_both_sides(
 def test_error_says_what_failed(held: ScenarioResult, doc: InvariantDoc) -> None:
     (message,) = diagnostics(replace(held, status="error", error="no binary"), doc)
     assert plain(message) == "error: no binary\n  --> waves/stale (profile 0.24.0)"
+
+
+def test_what_failed_after_a_violation_is_told_behind_it(
+    violated: ScenarioResult, doc: InvariantDoc
+) -> None:
+    first, *more = diagnostics(violated, doc)
+    again = diagnostics(replace(violated, error="the adapter ended"), doc)
+    assert again[0] == first
+    assert [one.title for one in again[1:]] == ["after the violation was seen: the adapter ended"]
+    assert more == []
 
 
 def test_predicted_violation_is_called_known(violated: ScenarioResult, doc: InvariantDoc) -> None:
@@ -266,3 +283,18 @@ def test_unstable_result_says_how_its_repeats_differ(
     assert [message.level for message in diagnostics(unstable, doc)] == ["violated"]
     text = summary_line([unstable], ExitCode.VIOLATION).plain
     assert text == "0 held, 0 violated, 0 not judged, 0 error, 1 unstable; exit 1: 1 unstable"
+
+
+def test_message_about_a_file_of_the_users_own_names_the_line_of_its_step(
+    held: ScenarioResult, violated: ScenarioResult, doc: InvariantDoc
+) -> None:
+    origin = Origin("my/own.yaml", ((4, 5), (9, 3)))
+    step = ExpectationResult(1, "violated", "a", "b")
+    failed = replace(held, status="violated", expectations=(step,))
+    (message,) = diagnostics(failed, doc, origin=origin)
+    assert message.where.startswith("my/own.yaml:9:3 (")
+    (message, *_) = diagnostics(violated, doc, origin=origin)
+    assert message.where.startswith("my/own.yaml (")
+    broken = replace(held, status="error", error="x")
+    (message,) = diagnostics(broken, doc, origin=origin)
+    assert message.where.startswith("my/own.yaml (")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from packaging.version import Version
 
@@ -167,6 +169,12 @@ def test_assessment_sorts_violations_by_prediction() -> None:
 @pytest.mark.parametrize("status", ["not_judged", "error"])
 def test_what_was_not_judged_is_not_blind(status: str) -> None:
     assert assess(result(status, known=("a",))).blind == ()
+
+
+def test_run_that_broke_off_after_a_violation_is_blind_to_nothing() -> None:
+    found = result("violated", "a", known=("a", "b"))
+    assert assess(found).blind == ("b",)
+    assert assess(replace(found, error="the target failed")).blind == ()
 
 
 def test_result_is_known_only_if_every_violation_is_predicted() -> None:

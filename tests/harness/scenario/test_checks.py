@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from client.deployment import Deployment
+from client.protocol.profiles import NEWEST, profile_for
 from harness.scenario.checks import Vocabulary
+from harness.scenario.checks_values import INFO_KEYS, STATE_KEYS
 from harness.scenario.loader import parse
 from harness.scenario.problems import ScenarioFileError
+from mock_engines.engine import MockEngine
 
 VOCABULARY = Vocabulary(frozenset({"request.ends", "wave.never-rewinds"}))
 CALL = {"call": {"id": "a"}}
@@ -143,7 +150,7 @@ def test_scenario_without_fault_has_no_problem() -> None:
             ("body and text exclude each other", "", ""),
         ),
         (
-            {"steps": [{"http": {"id": "a", "path": "/", "send": "head", "behind": "x"}}]},
+            {"steps": [{"http": {"id": "a", "path": "/", "body": 1, "send": "head", "behind": "x"}}]},
             ("nothing can be behind a request that is not whole", "", ""),
         ),
         (
@@ -216,7 +223,7 @@ def test_scenario_without_fault_has_no_problem() -> None:
             ),
         ),
         (
-            {"steps": [CALL, {"expect": {"in_flight": 1, "error": "X"}}]},
+            {"steps": [CALL, {"expect": {"in_flight": 1, "error": "Decode"}}]},
             (
                 "'error' does not go with an expectation about snapshot",
                 "one of in_flight, pending_utility_calls",
@@ -359,3 +366,21 @@ def test_impossible_topology_may_be_the_story() -> None:
 
 def test_null_is_a_value_that_can_be_expected() -> None:
     assert problems(steps=[UTILITY, {"expect": {"op": "u", "value": None}}]) == []
+
+
+def test_keys_of_an_engine_s_state_are_those_that_an_engine_has() -> None:
+    own = {"alive", "joined", "stalled", "rules_met", "running"}
+    view = MockEngine(0, profile_for(NEWEST)).view()
+    assert set(STATE_KEYS) == own | set(view)
+
+
+def test_sizes_that_can_be_asked_for_are_those_that_the_client_tells() -> None:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(Deployment.server_info)))
+    told = {
+        key.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant)
+    }
+    assert set(INFO_KEYS) == told

@@ -6,11 +6,12 @@ import asyncio
 import contextvars
 import gc
 import threading
+import weakref
 
 import pytest
 
 from harness.sim.errors import CallbackFailed, Deadlock, StepLimitExceeded, StuckTask
-from harness.sim.loop import Orphan, SimLoop
+from harness.sim.loop import YOUNG_MAX, Orphan, SimLoop
 from harness.sim.unavailable import NotAvailableError
 from harness.strategies import make_strategy
 from harness.tape import Recorder
@@ -140,6 +141,37 @@ def test_cancelled_callback_is_no_option_any_more():
     loop.run(story())
     assert log == [0, 2]
     assert loop._chooser.options[0] == 3  # two callbacks and the hop
+
+
+def test_a_callback_with_a_context_of_its_own_runs_in_it_and_is_never_taken_back():
+    name = contextvars.ContextVar("name", default="none")
+    context = contextvars.copy_context()
+    context.run(name.set, "given")
+    seen = []
+
+    async def story():
+        handle = loop_now().call_soon(lambda: seen.append(name.get()), context=context)
+        with pytest.raises(RuntimeError, match="cannot be taken back"):
+            handle.cancel()
+        await hop()
+
+    sim().run(story())
+    assert seen == ["given"]
+
+
+def test_a_handle_that_is_cancelled_when_its_callback_ran_takes_nothing_else_off_the_list():
+    log = []
+
+    async def story():
+        handle = loop_now().call_soon(log.append, "one")
+        await hop()
+        loop_now().call_soon(log.append, "two")
+        handle.cancel()
+        assert handle.cancelled()
+        await hop()
+
+    sim().run(story())
+    assert log == ["one", "two"]
 
 
 # --- time -----------------------------------------------------------------------------------
@@ -503,3 +535,33 @@ def test_random_schedule_is_a_function_of_its_seed():
 
     assert tape(1) == tape(1)
     assert len({tape(seed).choices for seed in range(20)}) > 3
+
+
+def test_a_loop_whose_run_is_over_goes_away_without_a_garbage_collection():
+    async def story():
+        loop_now().call_later(600, print)
+        await pause(1)
+
+    loop = sim()
+    gc.disable()
+    try:
+        loop.run(story())
+        gone = weakref.ref(loop._clock)
+        del loop
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_collections_are_rare_once_a_run_was_simulated_and_the_collector_stays_on():
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(700, 11, 12)
+        sim().run(hop())
+        assert gc.get_threshold() == (YOUNG_MAX, 11, 12)
+        gc.set_threshold(YOUNG_MAX + 1, 11, 12)
+        sim().run(hop())
+        assert gc.get_threshold() == (YOUNG_MAX + 1, 11, 12)
+        assert gc.isenabled()
+    finally:
+        gc.set_threshold(*before)

@@ -1,5 +1,7 @@
 """The recorder: numbers, times, digest, listeners."""
 
+import weakref
+
 from packaging.version import Version
 
 from harness.invariants.base import Judge, RunContext
@@ -87,3 +89,50 @@ def test_matching_uses_the_calls_of_the_trace():
     sent = trace.emit(out(0, "x-0123abcd", 1))
     trace.emit(out(0, "y", 1))
     assert trace.matching(EventMatch(event="output", request="one")) == [sent]
+
+
+def test_a_subscriber_to_some_kinds_of_events_hears_no_others():
+    trace, heard = recorder(), []
+    trace.subscribe(lambda record: heard.append(("adds", record.seq)), type(add(0, "a")))
+    leave = trace.subscribe(lambda record: heard.append(("all", record.seq)))
+    trace.emit(add(0, "a"))
+    trace.emit(wave(0, 1))
+    leave()
+    trace.emit(add(0, "b"))
+    assert heard == [("adds", 0), ("all", 0), ("all", 1), ("adds", 2)]
+
+
+def test_one_who_subscribes_while_the_trace_goes_on_hears_what_comes_later():
+    trace, heard = recorder(), []
+    trace.emit(add(0, "a"))
+    trace.subscribe(lambda record: heard.append(record.seq), type(add(0, "a")))
+    trace.emit(add(0, "b"))
+    assert heard == [1]
+
+
+def test_a_closed_trace_refers_to_nobody_who_listened():
+    class Listener:
+        def __init__(self, trace: Recorder) -> None:
+            self.trace, self.heard = trace, 0
+            trace.subscribe(self.hear)
+
+        def hear(self, _record: Record) -> None:
+            self.heard += 1
+
+    trace = recorder()
+    listener = Listener(trace)
+    trace.emit(add(0, "a"))
+    assert listener.heard == 1
+    gone = weakref.ref(listener)
+    del listener
+    assert gone() is not None
+    trace.close()
+    assert gone() is None
+    trace.emit(add(0, "a"))
+
+
+def test_records_are_handed_over_once():
+    trace = recorder()
+    record = trace.emit(add(0, "a"))
+    assert trace.take_records() == [record]
+    assert trace.records == []

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
+from contextlib import contextmanager
 
 import pytest
 
 from client.aio import with_deadline
-from client.protocol.profiles import profile_for
+from client.protocol.profiles import RELEASES, profile_for
 from client.transports.sockets import ZmqTransport
 from harness.scenario.model import Topology
 from harness.targets.base import TargetError
 from harness.targets.registry import open_target
 from harness.targets.request import TargetRequest
-from harness.targets.vllm_rs import attached
+from harness.targets.vllm_rs import attached, listening
 from harness.targets.vllm_rs.attach import AttachError, parse_attachment
 from harness.targets.vllm_rs.attached import AttachedLife
 from harness.targets.vllm_rs.attached_target import AttachedTarget, attached_capabilities
@@ -42,6 +45,16 @@ def test_a_bootstrapped_one_is_told_by_input_and_output():
     [
         ("127.0.0.1:8000", "http://HOST:PORT or unix:PATH first"),
         ("unix:", "first"),
+        (OWNER.replace("8000", "99999"), "a port is a number from 1 to 65535, not 99999"),
+        (OWNER.replace("8000", "0"), "a port is a number from 1 to 65535, not 0"),
+        ("http://127.0.0.1,model=m", "http://HOST:PORT or unix:PATH first"),
+        (OWNER.replace("8000", "8000/v1"), "http://HOST:PORT or unix:PATH first"),
+        ("http://h:1,handshake=nonsense,model=m", "handshake=nonsense is no address"),
+        ("http://h:1,handshake=tcp://h,model=m", "tcp://HOST:PORT or ipc://PATH"),
+        ("http://h:1,handshake=tcp://h:70000,model=m", "not 70000"),
+        (BOOTSTRAPPED + ",coordinator=here", "coordinator=here is no address"),
+        (OWNER + ",grpc=http://h:1", "grpc=http://h:1 is no address; it wants HOST:PORT"),
+        (OWNER + ",grpc=unix:", "grpc=unix: is no address"),
         (OWNER + ",engine=2", "unknown key 'engine'; did you mean 'engines'"),
         (OWNER + ",log=", "log has no value"),
         (OWNER + ",model=n", "model is given twice"),
@@ -104,9 +117,70 @@ def test_a_log_file_and_a_grpc_address_bring_back_what_they_show():
 def test_the_release_must_be_said():
     with pytest.raises(AttachError, match="--as-release"):
         open_target(TargetRequest("vllm-rs", attach=OWNER))
-    target = open_target(TargetRequest("vllm-rs", attach=OWNER, profile=RELEASE))
+    with listener() as port:
+        word = OWNER.replace("9000", str(port))
+        target = open_target(TargetRequest("vllm-rs", attach=word, profile=RELEASE))
     assert isinstance(target, AttachedTarget)
     assert target.info.version == RELEASE
+
+
+@contextmanager
+def listener():
+    """Somebody who takes connections on a free port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_newer_release_than_all_is_judged_as_the_newest_and_both_are_named():
+    with listener() as port:
+        word = OWNER.replace("9000", str(port))
+        target = open_target(TargetRequest("vllm-rs", attach=word, profile="0.99.0"))
+    assert target.info.version == RELEASES[-1]
+    (note,) = target.info.notes
+    assert "--as-release: 0.99.0 is newer" in note
+    assert f"the promises of {RELEASES[-1]}" in note
+
+
+def test_an_address_at_which_nobody_listens_is_named_before_anything_is_played(monkeypatch):
+    monkeypatch.setattr(listening, "WAIT_S", 0.2)
+    with listener() as port:
+        pass
+    word = OWNER.replace("9000", str(port))
+    with pytest.raises(TargetError) as caught:
+        open_target(TargetRequest("vllm-rs", attach=word, profile=RELEASE))
+    assert str(caught.value).startswith(
+        f"nobody listens at tcp://127.0.0.1:{port}, where engines are to join (handshake= of "
+        "--attach): connection refused"
+    )
+
+
+def test_one_that_listens_a_moment_later_is_waited_for(tmp_path):
+    path = tmp_path / "in"
+    at = parse_attachment(f"http://h:1,input=ipc://{path},output=ipc://{path},model=m")
+    server = socket.socket(socket.AF_UNIX)
+    timer = threading.Timer(0.2, lambda: (server.bind(str(path)), server.listen()))
+    timer.start()
+    try:
+        listening.check_listening(at)
+    finally:
+        timer.join()
+        server.close()
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("unix:{none},handshake=tcp://h:1,model=m", "the HTTP socket"),
+        ("http://h:1,handshake=ipc://{none},model=m", "handshake"),
+        ("http://h:1,input=ipc://{none},output=tcp://h:1,model=m", "input"),
+        ("http://h:1,handshake=tcp://h:1,model=m,grpc=unix:{none}", "grpc"),
+        ("http://h:1,handshake=tcp://h:1,model=m,log={none}", "log"),
+    ],
+)
+def test_a_file_that_is_not_there_is_wrong_use(tmp_path, word, name):
+    word = word.format(none=tmp_path / "none")
+    with pytest.raises(AttachError, match=f"{name}: there is no file {tmp_path}/none"):
+        open_target(TargetRequest("vllm-rs", attach=word, profile=RELEASE))
 
 
 # --- against a server that is no frontend --------------------------------------------------

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from harness.cli.frontend_cmd import frontend
 from harness.cli.main import cli
@@ -86,6 +86,8 @@ class Wheelhouse:
 
     def left_behind(self):
         folder = cache.binary_path(RELEASE).parent
+        if not folder.exists():
+            return []
         return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
 
 
@@ -134,7 +136,46 @@ def test_pip_s_last_words_are_shown_when_it_fails_and_nothing_is_left(house, mon
     monkeypatch.setenv("FAKE_FAILS", "1")
     with pytest.raises(TargetError, match="no matching distribution"):
         fetch(RELEASE)
-    assert house.left_behind() == []
+    assert not cache.cache_root().exists()
+
+
+class RemovedOnce(FileLock):
+    """A lock whose file is removed by its last holder, just when it is acquired."""
+
+    left = 1
+
+    def acquire(self, *args, **words):
+        got = super().acquire(*args, **words)
+        if RemovedOnce.left:
+            RemovedOnce.left -= 1
+            Path(self.lock_file).unlink()
+        return got
+
+
+def test_lock_whose_file_is_removed_while_it_is_taken_is_taken_anew(house, monkeypatch):
+    monkeypatch.setattr(cache, "FileLock", RemovedOnce)
+    file = cache.binary_path(RELEASE).with_name(".lock")
+    with cache.locked(RELEASE), pytest.raises(Timeout):
+        FileLock(file).acquire(blocking=False)
+    assert RemovedOnce.left == 0
+
+
+def test_lock_that_a_failed_fetch_removes_is_taken_anew_by_who_waits_for_it(house):
+    file = cache.binary_path(RELEASE).with_name(".lock")
+    file.parent.mkdir(parents=True)
+    other = FileLock(file)
+    other.acquire()
+
+    def told(_line):
+        file.unlink()
+        other.release()
+        file.parent.rmdir()
+
+    with cache.locked(RELEASE, told):
+        with pytest.raises(Timeout):
+            FileLock(file).acquire(blocking=False)
+        (file.parent / "kept").touch()
+    assert sorted(path.name for path in file.parent.iterdir()) == [".lock", "kept"]
 
 
 @pytest.mark.parametrize(
@@ -276,6 +317,79 @@ def test_a_path_that_is_none_or_cannot_run_is_wrong_use(house, tmp_path):
     plain.chmod(0o755)
     with pytest.raises(UnknownFrontendError, match="cannot be executed"):
         resolve(str(plain))
+    plain.write_bytes(b"echo no script")
+    with pytest.raises(UnknownFrontendError, match="neither a binary nor a script"):
+        resolve(str(plain))
+
+
+def test_a_binary_for_another_machine_is_named_wherever_it_comes_from(tmp_path, monkeypatch):
+    path = tmp_path / RELEASE / "vllm-rs"
+    path.parent.mkdir()
+    path.write_bytes(ELF[:18] + b"\xb7\x00" + ELF[20:])
+    path.chmod(0o755)
+    monkeypatch.setenv(FRONTEND_DIR_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    words = f"{path} is a binary for aarch64, and this machine is x86_64"
+    with pytest.raises(UnknownFrontendError, match=words):
+        resolve(str(path))
+    with pytest.raises(TargetError, match=f"{words}; it is used since {FRONTEND_DIR_VARIABLE}"):
+        resolve(RELEASE)
+    path.chmod(0o644)
+    with pytest.raises(TargetError, match=r"is not executable; .*" + FRONTEND_DIR_VARIABLE):
+        available(RELEASE)
+
+
+def _asked(tmp_path, body):
+    """A script that notes each start and then does as told."""
+    script = tmp_path / "script"
+    script.write_text(f"#!/bin/sh\necho asked >> {tmp_path}/starts\n{body}\n")
+    script.chmod(0o755)
+    return script
+
+
+def test_a_binary_is_asked_for_its_version_once_for_each_build(tmp_path):
+    script = _asked(tmp_path, "echo vllm-rs 0.30.0")
+    for _ in range(3):
+        assert resolve(str(script)).release == "0.30.0"
+    assert (tmp_path / "starts").read_text() == "asked\n"
+    _asked(tmp_path, "echo vllm-rs 0.31.0 # another build")
+    assert resolve(str(script)).release == "0.31.0"
+    assert (tmp_path / "starts").read_text() == "asked\n" * 2
+
+
+def test_a_binary_that_writes_for_ever_when_asked_says_no_version(tmp_path):
+    script = _asked(tmp_path, "exec yes 0.30.0")
+    with pytest.raises(UnknownFrontendError, match="it does not answer --version"):
+        resolve(str(script))
+
+
+@pytest.mark.parametrize("given", ["0.99.0", "v0.99.0", "0.99.0.dev7"])
+def test_a_release_that_is_newer_than_all_stands_for_the_newest_and_the_note_names_both(
+    tmp_path, given
+):
+    script = _asked(tmp_path, "exit 2")
+    binary = resolve(str(script), given)
+    assert binary.release == NEWEST
+    assert binary.note == (
+        f"--as-release: {given} is newer than all known releases; it is judged by the promises "
+        f"of {NEWEST}"
+    )
+
+
+def test_a_binary_that_says_another_release_than_it_is_taken_for_is_noted_with_the_option(tmp_path):
+    script = _asked(tmp_path, "echo vllm-rs 0.30.0")
+    assert resolve(str(script), "0.30.0").note == ""
+    assert resolve(str(script), "0.28.0").note == (
+        f"{script} says that it is 0.30.0; --as-release 0.28.0 has it judged by the promises of "
+        "0.28.0"
+    )
+
+
+@pytest.mark.parametrize("given", ["0.21.0", "newest", "1.x", ""])
+def test_a_word_that_is_no_release_is_refused(tmp_path, given):
+    script = _asked(tmp_path, "exit 2")
+    with pytest.raises(UnknownFrontendError, match="unknown frontend release"):
+        resolve(str(script), given)
 
 
 @pytest.mark.parametrize("below", ["file", "file/sub"])
@@ -341,6 +455,7 @@ def test_the_folder_of_other_binaries_comes_before_the_cache(house, tmp_path, mo
     other = tmp_path / "others" / RELEASE / "vllm"
     other.mkdir(parents=True)
     (other / "vllm-rs").write_bytes(ELF)
+    (other / "vllm-rs").chmod(0o755)
     monkeypatch.setenv("WAVECHECK_FRONTEND_DIR", str(tmp_path / "others"))
     assert resolve(RELEASE).path == other / "vllm-rs"
     assert house.downloads() == []
@@ -400,7 +515,8 @@ def test_release_that_is_newer_than_all_is_judged_as_the_newest_and_that_is_said
 ):
     folder = tmp_path / "9.9.9"
     folder.mkdir()
-    (folder / "vllm-rs").write_bytes(b"")
+    (folder / "vllm-rs").write_bytes(ELF)
+    (folder / "vllm-rs").chmod(0o755)
     monkeypatch.setenv(FRONTEND_DIR_VARIABLE, str(tmp_path))
     binary = resolve("v9.9.9")
     assert (binary.path, binary.release) == (folder / "vllm-rs", NEWEST)

@@ -131,6 +131,23 @@ def test_an_answer_that_is_cut_off_is_a_lost_connection(reply):
     assert caught.value.name == "ConnectionLost"
 
 
+@pytest.mark.parametrize(
+    ("verb", "headers", "reply"),
+    [
+        ("GET", (("Upgrade", "h2c"), ("Connection", "upgrade")), b"HTTP/1.1 101 Yes\r\n\r\n"),
+        ("CONNECT", (), b"HTTP/1.1 200 OK\r\n\r\n"),
+    ],
+)
+def test_a_change_of_protocol_is_no_answer_and_no_endless_wait(verb, headers, reply):
+    async def story(address, _server):
+        async with Exchange(address, Request(verb, "/", headers)) as exchange:
+            await exchange.status()
+            return await exchange.text()
+
+    with pytest.raises(ConnectionFailed, match="another protocol"):
+        serve(story, reply)
+
+
 def test_a_port_where_nobody_listens_refuses():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

@@ -173,6 +173,94 @@ def test_what_a_wrapper_without_exec_started_ends_with_it(output, stubborn, lead
     asyncio.run(main())
 
 
+LEAVES_A_CHILD = """
+"$0" -S -c 'import os, signal
+if {session}: os.setsid()
+if not {pipes}: os.close(1); os.close(2)
+open("{told}", "w").write(str(os.getpid()) + chr(10))
+while True: signal.pause()' &
+read pid < {told}
+echo gone
+exit 5
+"""
+
+
+@pytest.mark.parametrize("session", [0, 1])
+@pytest.mark.parametrize("pipes", [0, 1])
+def test_who_ends_has_ended_whatever_it_left_behind_which_ends_too(tmp_path, session, pipes):
+    """The child keeps the outputs open, is in a session of its own, or both."""
+    told = tmp_path / "pid"
+    os.mkfifo(told)
+    # Both ends: neither the child nor the shell waits for the other to come.
+    fifo = os.open(told, os.O_RDWR)
+    seen = tmp_path / "seen"
+
+    async def main():
+        running = Running()
+        script = LEAVES_A_CHILD.format(session=session, pipes=pipes, told=told)
+        script = script.replace("echo gone", f"echo $pid > {seen}\necho gone")
+        command = ["/bin/sh", "-c", script, sys.executable]
+        await running.process.start(command, dict(os.environ))
+        try:
+            return await with_deadline(running.process.exited(), TIMEOUT_S), running
+        finally:
+            await running.process.terminate()
+
+    try:
+        code, running = asyncio.run(main())
+    finally:
+        os.close(fifo)
+    assert code == 5
+    assert running.events[-1] == ProcessExited(5)
+    assert running.process.tail == ("gone",)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(seen.read_text()), 0)
+
+
+def test_output_without_an_end_of_line_is_not_kept_for_ever():
+    async def main():
+        running = Running()
+        script = "import sys; sys.stdout.write('x' * (3 << 20))"
+        await running.process.start([sys.executable, "-S", "-c", script], dict(os.environ))
+        await with_deadline(running.process.exited(), TIMEOUT_S)
+        return running
+
+    assert len(asyncio.run(main()).process.tail) >= 2
+
+
+def test_what_is_no_program_is_named_by_the_starter_and_not_by_a_traceback(tmp_path):
+    (tmp_path / "junk").write_text("no program")
+    (tmp_path / "junk").chmod(0o755)
+
+    async def main():
+        running = Running()
+        await running.process.start([str(tmp_path / "junk")], dict(os.environ))
+        return await with_deadline(running.process.exited(), TIMEOUT_S), running.process.tail
+
+    code, (line,) = asyncio.run(main())
+    assert (code, line) == (126, f"cannot execute {tmp_path}/junk: Exec format error")
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo 1.2; exit 3", starter.Said("1.2\n", 3)),
+        ("echo 1.2; sleep 100 &", starter.Said("1.2\n", 0)),
+        ("echo 1.2; setsid sleep 100 &", starter.Said("1.2\n", 0)),
+        ("kill -9 $$", starter.Said("", -9)),
+        ("exec sleep 100", starter.Said("", None)),
+    ],
+)
+def test_a_short_command_is_bounded_in_time_and_waits_for_nobody_it_left(script, said):
+    assert starter.output_of(["/bin/sh", "-c", script], 1.0) == said
+
+
+def test_a_short_command_that_writes_for_ever_is_cut():
+    assert starter.output_of(["/bin/sh", "-c", "yes"], TIMEOUT_S, 5_000) == starter.Said(
+        "y\n" * 2_500, None
+    )
+
+
 def test_what_cannot_be_started_is_a_target_error(monkeypatch):
     async def main():
         running = Running()
@@ -259,9 +347,7 @@ def test_process_can_be_started_with_a_lower_priority():
     before = os.nice(0)
     plain = starter.output_of(starter.dying_with_us(command), TIMEOUT_S)
     last = starter.output_of(starter.dying_with_us(command, nice=LAST), TIMEOUT_S)
-    assert plain is not None
-    assert last is not None
-    assert [plain.split()[0], last.split()[0]] == [str(before), str(LAST)]
+    assert [plain.text.split()[0], last.text.split()[0]] == [str(before), str(LAST)]
 
 
 def test_everybody_keeps_to_one_cpu_and_children_inherit_it_until_it_is_over():
@@ -275,6 +361,6 @@ def test_everybody_keeps_to_one_cpu_and_children_inherit_it_until_it_is_over():
         told = starter.output_of(starter.dying_with_us(command), TIMEOUT_S)
     finally:
         one_cpu.end()
-    assert told == f"[{min(before)}]\n"
+    assert told == starter.Said(f"[{min(before)}]\n", 0)
     assert os.sched_getaffinity(0) == before
     one_cpu.end()

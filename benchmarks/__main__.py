@@ -1,0 +1,167 @@
+"""Speed of the simulated target, as ratios: ``python -m benchmarks``.
+
+Everything is measured in interleaved rounds, in CPU time, and shown as medians, so that a busy machine
+disturbs all lines alike. Ratios carry over to other machines, rates do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import statistics
+import sys
+import time
+
+from benchmarks import long, loops, where, whole
+from benchmarks.peers import PEERS, Peers
+
+WARM_UP = 20
+TARGETS = {loops.STOCK: 1.1, "detangle": 2.5, "simloop": 10.0, "simloom": 10.0}
+"""How many times as fast as this our loop is to be."""
+WHOLE_SHARE = 0.1
+"""Part of the hand-written loop's runs per second that the whole thing is to reach."""
+
+
+def main() -> int:
+    """Measure and print. 0, or 1 where something does not run as it should."""
+    given = options()
+    print(f"Python {sys.version.split()[0]}; workload W: {loops.steps()} callbacks in FIFO order")
+    rounds = max(1, given.rounds)
+    seconds = measured(rounds, given.runs, peers=given.peers)
+    loop_table(seconds)
+    whole_table(seconds)
+    if given.where:
+        where_table(given.where)
+    good = True
+    if given.collection:
+        good = collection_line(given)
+    if given.memory:
+        memory_table(given.memory)
+    return 0 if good else 1
+
+
+def options() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15, help="interleaved rounds")
+    parser.add_argument("--runs", type=int, default=40, help="runs of each line in one round")
+    parser.add_argument(
+        "--no-peers", dest="peers", action="store_false", help="leave other simulators out"
+    )
+    parser.add_argument("--where", type=int, metavar="N", help="sample N schedules: which part")
+    parser.add_argument(
+        "--collection", type=int, metavar="N", help="play every scenario, N schedules each"
+    )
+    parser.add_argument("--jobs", type=int, default=2, help="processes of --collection")
+    parser.add_argument("--strategy", default="auto", help="strategy of --collection")
+    parser.add_argument("--memory", type=int, metavar="N", help="watch memory over N schedules")
+    return parser.parse_args()
+
+
+def measured(rounds: int, runs: int, *, peers: bool) -> dict[str, list[float] | str]:
+    """CPU seconds of one run, for each line and round; a text where there is no number."""
+    lines = {
+        **{name: (run, runs) for name, run in loops.RUNNERS.items()},
+        **{f"whole, {name}": (None, runs) for name in whole.STRATEGIES},
+    }
+    seconds: dict[str, list[float] | str] = {name: [] for name in lines}
+    for run in loops.RUNNERS.values():
+        for _ in range(WARM_UP):
+            run()
+    for name in whole.STRATEGIES:
+        whole.play(name, WARM_UP)
+    gc.collect()
+    gc.freeze()
+    with Peers(runs) if peers else contextlib.nullcontext() as others:
+        for _ in range(rounds):
+            for name, run in loops.RUNNERS.items():
+                seconds[name].append(timed(run, runs))
+            for name in whole.STRATEGIES:
+                begin = time.process_time()
+                whole.play(name, runs)
+                seconds[f"whole, {name}"].append((time.process_time() - begin) / runs)
+            for name, peer in list(others.running.items()) if others else ():
+                try:
+                    seconds.setdefault(name, []).append(peer.seconds())
+                except RuntimeError as error:
+                    others.drop(name, f"broke: {error}")
+        for name in PEERS:
+            if others is None:
+                seconds[name] = "left out"
+            elif name in others.missing:
+                seconds[name] = others.missing[name]
+    return seconds
+
+
+def timed(run, runs: int) -> float:
+    """CPU seconds of one run."""
+    begin = time.process_time()
+    for _ in range(runs):
+        run()
+    return (time.process_time() - begin) / runs
+
+
+def loop_table(seconds) -> None:
+    """Print the loops, ours and others, and how many times as fast ours is."""
+    base = statistics.median(seconds[loops.PLAIN])
+    ours = statistics.median(seconds[loops.OURS])
+    print(f"\n{'workload W':42}{'µs/run':>9}{'runs/s':>9}{'ratio':>7}{'ours is':>9}")
+    for name in (*loops.RUNNERS, *PEERS):
+        values = seconds[name]
+        if isinstance(values, str):
+            print(f"{name:42}  {values}")
+            continue
+        median = statistics.median(values)
+        line = f"{name:42}{median * 1e6:>9.1f}{1 / median:>9,.0f}{base / median:>7.2f}"
+        if name in TARGETS:
+            times = median / ours
+            met = "as wanted" if times >= TARGETS[name] else "NOT as wanted"
+            line += f"{times:>8.2f}x  {met}: at least {TARGETS[name]:g}x"
+        print(line)
+
+
+def whole_table(seconds) -> None:
+    """Print the whole thing, and its share of the hand-written loop."""
+    plain = statistics.median(seconds[loops.PLAIN])
+    limit = statistics.median(seconds[loops.LIMIT])
+    print(
+        f"\n{'the whole thing: ' + whole.SCENARIO:42}{'ms/run':>9}{'runs/s':>9}{'share':>7}{'limit':>9}"
+    )
+    for name in whole.STRATEGIES:
+        median = statistics.median(seconds[f"whole, {name}"])
+        share = plain / median
+        met = "as wanted" if share >= WHOLE_SHARE else "NOT as wanted"
+        print(
+            f"{'  ' + name:42}{median * 1e3:>9.3f}{1 / median:>9,.0f}{share:>7.3f}{limit / median:>9.3f}"
+            f"   {met}: at least {WHOLE_SHARE:g}"
+        )
+
+
+def where_table(schedules: int) -> None:
+    """Print which part takes how much of the whole thing."""
+    print(f"\nwhere it goes ({schedules:,} schedules, random walk)")
+    for part, share in where.shares(schedules).items():
+        print(f"  {part:40}{share:>7.1%}")
+
+
+def collection_line(given: argparse.Namespace) -> bool:
+    """Print what the collection takes; whether it held."""
+    taken = long.collection(given.collection, given.jobs, given.strategy)
+    print(
+        f"\nthe whole collection, {given.collection} schedules each, {given.strategy}, "
+        f"{given.jobs} jobs: {taken.wall_s:.1f} s, {taken.cpu_s:.1f} s of CPU"
+        f"\n  {taken.summary}"
+    )
+    return taken.code == 0
+
+
+def memory_table(schedules: int) -> None:
+    """Print the resident memory as schedules go by."""
+    print(f"\nmemory over {schedules:,} schedules")
+    for played, resident in long.memory(schedules):
+        print(f"  after {played:>8,}: {resident:7.1f} MiB")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""Who carries out tasks: the interface, and worker processes of this machine.
+
+Workers die with their parent, whatever ends it; an interruption reaches each of them once, and
+they clean up before they go. A task that takes too long is interrupted like by a person, then
+killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Protocol
+
+from harness.cli.jobs import CLEAN_UP_S, Task, carry_out
+from harness.division import Outcome
+from harness.interruption import SIGNALS
+
+PR_SET_PDEATHSIG = 1
+"""``prctl`` option: signal to receive when the parent dies (Linux)."""
+HUNG = "it did not stop at its time limit and was killed"
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A task has no outcome, and why."""
+
+    why: str
+
+
+Came = tuple[int, Outcome | Lost]
+"""The number of a task, and what came of it."""
+
+
+class Executor(Protocol):
+    """Carries out tasks somewhere, several at once."""
+
+    @property
+    def workers(self) -> int:
+        """How many tasks it does at once."""
+
+    @property
+    def free(self) -> int:
+        """How many more tasks it takes now."""
+
+    def give(self, number: int, task: Task) -> None:
+        """Take a task; ``number`` tells it from all others."""
+
+    def forget(self, number: int) -> None:
+        """A task is not needed any more; its outcome may still come."""
+
+    def collect(self) -> list[Came]:
+        """Wait until something came of some tasks, one at least; there must be some."""
+
+    def close(self) -> None:
+        """Interrupt what is being done, and leave nothing behind."""
+
+
+# --- worker processes -------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: BaseProcess
+    link: Connection
+    number: int | None = None
+    """The task that it does."""
+    deadline: float | None = None
+    """When it is killed, on the monotonic clock."""
+
+
+class ProcessExecutor:
+    """Worker processes, started as they are needed. Close it in the end.
+
+    Args:
+        processes: how many at most.
+    """
+
+    def __init__(self, processes: int) -> None:
+        self.workers = processes
+        self._workers: list[_Worker] = []
+        self._context = multiprocessing.get_context("spawn")
+
+    @property
+    def free(self) -> int:
+        """Workers without a task, also those that are still to be started."""
+        return self.workers - sum(worker.number is not None for worker in self._workers)
+
+    def give(self, number: int, task: Task) -> None:
+        """Let an idle worker do it."""
+        worker = next((one for one in self._workers if one.number is None), None)
+        if worker is None:
+            worker = self._start()
+        worker.number = number
+        if (seconds := task.kill_after_s) is not None:
+            worker.deadline = _now() + seconds
+        # A worker that died is noticed when its end of the pipe is read.
+        with contextlib.suppress(BrokenPipeError):
+            worker.link.send(task)
+
+    def forget(self, number: int) -> None:
+        """Let it come: blocks are short, and the end of a batch interrupts."""
+
+    def collect(self) -> list[Came]:
+        """Wait for workers; one that is gone, or hangs, is replaced with the next task."""
+        now = _now()
+        deadlines = [w.deadline for w in self._workers if w.deadline is not None]
+        timeout = max(0.0, min(deadlines) - now) if deadlines else None
+        ready = wait([worker.link for worker in self._workers], timeout)
+        came: list[Came] = []
+        for worker in list(self._workers):
+            if worker.link in ready:
+                came += self._receive(worker)
+            elif worker.deadline is not None and worker.deadline <= _now():
+                worker.process.kill()
+                came += self._lost(worker, HUNG)
+        return came
+
+    def close(self) -> None:
+        """Interrupt the workers, let them clean up, kill what is left after that."""
+        for worker in self._workers:
+            if worker.number is not None and worker.process.pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker.process.pid, signal.SIGINT)
+            worker.link.close()
+        try:
+            until = _now() + CLEAN_UP_S
+            for worker in self._workers:
+                worker.process.join(max(0.0, until - _now()))
+        finally:
+            for worker in self._workers:
+                worker.process.kill()
+                worker.process.join()
+
+    def _start(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(
+            target=serve, args=(theirs, os.getpid()), name="wavecheck worker"
+        )
+        # Its first use unblocks SIGINT; so it must come before.
+        resource_tracker.ensure_running()
+        # Until it is ready, an interruption waits: it would end in the middle of an import. Here
+        # it would lose sight of a worker that was just started.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            process.start()
+            theirs.close()
+            worker = _Worker(process, ours)
+            self._workers.append(worker)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return worker
+
+    def _receive(self, worker: _Worker) -> list[Came]:
+        try:
+            outcome: Outcome = worker.link.recv()
+        except (EOFError, OSError):
+            worker.process.join()
+            return self._lost(worker, f"its worker process ended with code {_code(worker)}")
+        assert worker.number is not None
+        number, worker.number, worker.deadline = worker.number, None, None
+        return [(number, outcome)]
+
+    def _lost(self, worker: _Worker, why: str) -> list[Came]:
+        self._workers.remove(worker)
+        worker.link.close()
+        worker.process.join()
+        return [] if worker.number is None else [(worker.number, Lost(why))]
+
+
+def _code(worker: _Worker) -> int | None:
+    return worker.process.exitcode
+
+
+def _now() -> float:
+    """Seconds on the wall's clock: workers are killed in real time, and decide nothing."""
+    return time.monotonic()  # noqa: TID251 - no simulated run reads it
+
+
+# --- in the worker process --------------------------------------------------------------------
+
+
+def serve(link: Connection, parent: int) -> None:
+    """Main loop of a worker process: do tasks until the pipe closes."""
+    die_with(parent)
+    # A terminal's Ctrl-C goes to a whole process group; the parent passes it on, once.
+    os.setpgid(0, 0)
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        while True:
+            link.send(carry_out(link.recv()))
+    except (EOFError, BrokenPipeError, KeyboardInterrupt):
+        # What remains is Python's own shutdown.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def die_with(parent: int) -> None:
+    """Have the system kill this process when process ``parent``, which started it, ends.
+
+    Linux only; elsewhere an orphan ends when it next reads its pipe.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    if os.getppid() != parent:
+        # It ended before the call.
+        os._exit(1)

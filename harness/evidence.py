@@ -1,0 +1,24 @@
+"""Which events of a run show a violation, as lines for people. Pure."""
+
+from __future__ import annotations
+
+from harness.results import ScenarioResult, VerdictResult
+
+LINES_MAX = 30
+"""Events of one violation that are shown; the failure file holds all."""
+
+
+def evidence_of(result: ScenarioResult, verdict: VerdictResult) -> tuple[str, ...]:
+    """The lines of the events that a verdict names, or their numbers where they are not there."""
+    if (own := dict(result.should_lines).get(verdict.invariant)) is not None:
+        return cut(own)
+    numbers = [f"#{seq}" for seq in verdict.witness]
+    lines = tuple(line for line in result.witness_lines if line.partition(" ")[0] in numbers)
+    return cut(lines or tuple(numbers))
+
+
+def cut(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """The first lines, and how many more there are."""
+    if (more := len(lines) - LINES_MAX) > 0:
+        return (*lines[:LINES_MAX], f"... and {more} more events, in the failure file")
+    return lines

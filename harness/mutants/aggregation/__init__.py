@@ -1,0 +1,1 @@
+"""Mutants of the family ``aggregation``: one class in one file."""

@@ -1,0 +1,1 @@
+"""Mutants of the family ``codec``: one class in one file."""

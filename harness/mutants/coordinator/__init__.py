@@ -1,0 +1,1 @@
+"""Mutants of the family ``coordinator``: one class in one file."""

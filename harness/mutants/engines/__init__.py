@@ -1,0 +1,1 @@
+"""Mutants of the family ``engine wave rules``: one class in one file."""

@@ -1,0 +1,1 @@
+"""Mutants of the family ``fan-out``: one class in one file."""

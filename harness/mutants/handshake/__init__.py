@@ -1,0 +1,1 @@
+"""Mutants of the family ``handshake``: one class in one file."""

@@ -1,0 +1,1 @@
+"""Mutants of the family ``health``: one class in one file."""

@@ -1,0 +1,1 @@
+"""Mutants of the family ``registry``: one class in one file."""

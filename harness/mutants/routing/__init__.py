@@ -1,0 +1,1 @@
+"""Mutants of the family ``routing``: one class in one file."""

@@ -1,0 +1,1 @@
+"""Mutants of the family ``shutdown``: one class in one file."""

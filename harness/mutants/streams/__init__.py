@@ -1,0 +1,1 @@
+"""Mutants of the family ``streams and aborts``: one class in one file."""

@@ -1,0 +1,1 @@
+"""Mutants of the family ``waiters``: one class in one file."""

@@ -1,0 +1,131 @@
+"""Stalls: one task or message is left out until nothing else can run.
+
+A stall is the unit in which orders of events differ that matter: a reply that comes late, a task
+that is not scheduled for a while. Leaving a callback out for one pick instead would change next
+to nothing, since it stays at the head of the list. All schedules with one stall are as many as a
+run has contested steps; those with two about the square of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from harness.sim.choosing import Labels, Ready
+from harness.strategies.base import Limits, Search, Seen, Strategy, schedules
+from harness.strategies.held import Held
+from harness.strategies.shuffle import shuffled
+
+PATIENCE = 1_000
+"""Choices after which what is left out runs all the same: some tasks wait for it in circles."""
+
+
+class StallStrategy(Strategy):
+    """First in, first out, except that what would run at given choices is left out.
+
+    Args:
+        at: numbers of those choices, from 0.
+    """
+
+    name = "stall"
+    title = "all schedules with at most k stalls: one task or message left out each"
+
+    def __init__(self, at: tuple[int, ...] = ()) -> None:
+        super().__init__()
+        self.at = at
+        self._left = frozenset(at)
+        self._number = 0
+        self._since: list[int] = []
+        self._ready: Ready = []
+
+    def begin(self) -> None:
+        """Count from 0 again."""
+        self._number = 0
+        self._since = []
+
+    def attach(self, ready: Ready) -> None:
+        """What is left out is marked in the list itself."""
+        self._ready = ready
+
+    def choose(self, n: int, labels: Labels | None = None) -> int:  # noqa: ARG002
+        """Return the first that is not left out; the first of all if there is none."""
+        ready, index = self._ready, 0
+        # New entries come at the end, so those that are left out stand at the head.
+        while index < n and ready[index].__class__ is Held:
+            index += 1
+        # Those that have run meanwhile were the first ones.
+        del self._since[: len(self._since) - index]
+        if self._number in self._left and index < n:
+            ready[index] = Held(ready[index])
+            self._since.append(self._number)
+            index += 1
+        self._number += 1
+        if self._since and self._number - self._since[0] > PATIENCE:
+            return 0
+        return index if index < n else 0
+
+
+class StallSearch(Search):
+    """First no stall, then one at every place, then two, up to ``limits.stalls``.
+
+    Within a level the order is shuffled by the seed. Where the second stall of a pair can be is
+    known from the run with the first one alone.
+    """
+
+    name = "stall"
+    title = StallStrategy.title
+    divisible = True
+
+    def __init__(self, seed: int = 0, limits: Limits | None = None) -> None:
+        super().__init__(seed, limits)
+        self._asked: dict[tuple[int, ...], int] = {}
+        self._unseen: deque[tuple[int, ...]] = deque()
+        self._plan = self._candidates()
+        self._left = 1
+        """Combinations of this level that are still to be decided."""
+        self.level = 0
+        self._played = 0
+
+    def next(self) -> Strategy | None:
+        """Return the next combination of stalls."""
+        at = next(self._plan, None)
+        if at is None:
+            self.finished = True
+            return None
+        self._left -= 1
+        self._unseen.append(at)
+        return StallStrategy(at)
+
+    def decided(self, unseen: int) -> bool:
+        """Within a level; where the next one's stalls can be, all of this one must tell."""
+        return unseen == 0 or self._left > 0
+
+    def saw(self, seen: Seen) -> None:
+        """Keep how long the run was: that is where a further stall can be."""
+        self._played += 1
+        at = self._unseen.popleft()
+        if len(at) < self.limits.stalls:
+            self._asked[at] = seen.asked
+
+    def told(self, *, held: bool) -> str:
+        """Whether every combination was played, else which level it is at."""
+        most = f"at most {self.limits.stalls} stall{'' if self.limits.stalls == 1 else 's'}"
+        if self.finished:
+            verb = "hold" if held else "were played"
+            return f"all {schedules(self._played)} with {most} {verb}"
+        return f"{schedules(self._played)} with {most} played, not all; at level {self.level}"
+
+    def _candidates(self) -> Iterator[tuple[int, ...]]:
+        yield ()
+        bases: list[tuple[int, ...]] = [()]
+        for level in range(1, self.limits.stalls + 1):
+            self.level = level
+            places = [
+                (*base, place)
+                for base in bases
+                if base in self._asked
+                for place in range(base[-1] + 1 if base else 0, self._asked[base])
+            ]
+            self._left = len(places)
+            yield from shuffled(places, self.seed + level)
+            bases = [at for at in self._asked if len(at) == level]

@@ -1,0 +1,94 @@
+"""What schedules or trials came to so far. Parts of a campaign are put together in its order."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+from harness.attempt import Attempt
+from harness.results import ExpectationResult, ScenarioResult, VerdictResult
+from harness.verdict import NOT_JUDGED, VIOLATED, merge_all, merge_expectations, status_of
+
+Wishes = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some attempts in a row.
+
+    Attributes:
+        played: how many.
+        wishes: for each violated ``should`` the events that showed it first.
+        digests: of each attempt, in order.
+    """
+
+    expectations: tuple[ExpectationResult, ...] = ()
+    verdicts: tuple[VerdictResult, ...] = ()
+    played: int = 0
+    wishes: Wishes = ()
+    digests: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, attempt: Attempt) -> Part:
+        """One attempt alone."""
+        verdicts = attempt.verdicts
+        wishes = tuple(
+            (verdict.invariant, attempt.event_lines(verdict.witness))
+            for verdict in verdicts
+            if verdict.verdict == VIOLATED and verdict.level != "must"
+        )
+        return cls(tuple(attempt.expectations), tuple(verdicts), 1, wishes, (attempt.digest,))
+
+
+class Tally:
+    """All attempts so far, merged as they come: a campaign of a million keeps no more than one."""
+
+    def __init__(self) -> None:
+        self._expectations: tuple[ExpectationResult, ...] = ()
+        self._verdicts: tuple[VerdictResult, ...] = ()
+        self._wishes: dict[str, tuple[str, ...]] = {}
+        self._digest = hashlib.sha256()
+        self.played = 0
+
+    def add(self, part: Part) -> None:
+        """Take the attempts right behind those that are there."""
+        self._expectations = merge_expectations((self._expectations, part.expectations))
+        self._verdicts = merge_all((self._verdicts, part.verdicts))
+        self.played += part.played
+        for name, lines in part.wishes:
+            self._wishes.setdefault(name, lines)
+        for digest in part.digests:
+            self._digest.update(digest.encode())
+
+    def part(self, digests: tuple[str, ...]) -> Part:
+        """All of it as one part; the digests of its attempts are kept by whoever needs them."""
+        return Part(
+            self._expectations, self._verdicts, self.played, tuple(self._wishes.items()), digests
+        )
+
+    def result(
+        self,
+        base: ScenarioResult,
+        *,
+        own_invariants: list[str],
+        deterministic: bool,
+    ) -> ScenarioResult:
+        """The result as far as the attempts decide it.
+
+        Args:
+            base: what is known of the scenario without them.
+            own_invariants: those that the scenario names.
+            deterministic: whether they are schedules, not trials.
+        """
+        status = status_of(None, self._expectations, self._verdicts, own_invariants=own_invariants)
+        return replace(
+            base,
+            status=status,
+            reason="nothing that it expects was exercised" if status == NOT_JUDGED else None,
+            expectations=self._expectations,
+            verdicts=self._verdicts,
+            schedules=self.played if deterministic else 0,
+            trials=0 if deterministic else self.played,
+            digest=self._digest.hexdigest() if deterministic else None,
+            should_lines=tuple(self._wishes.items()),
+        )

@@ -1,0 +1,43 @@
+"""Memory of long campaigns: a run leaves nothing that grows with the number of runs."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import pytest
+
+from harness.results import ScenarioResult
+from harness.runner import RunOptions, run_scenario
+from tests.support.stories import load
+
+WARM_UP = 200
+RUNS = 2_000
+GROWTH_MAX = RUNS // 4
+"""Blocks of memory that may be there more afterwards; a run that leaves one object leaves RUNS."""
+SMALL = """topology: {engines: 1}
+steps:
+  - call: {id: a}
+  - utility: {id: u, method: is_sleeping}
+  - finish: [a, u]
+  - expect: {op: a, outcome: finished}
+"""
+
+
+def play(schedules: int, seed: int) -> ScenarioResult:
+    options = RunOptions(schedules=schedules, strategy="random", seed=seed)
+    return run_scenario(load(SMALL), options)
+
+
+def blocks() -> int:
+    """Blocks that Python has allocated, without what only waits for a collection."""
+    gc.collect()
+    return sys.getallocatedblocks()
+
+
+@pytest.mark.slow
+def test_memory_after_thousands_of_schedules_is_what_it_was_before():
+    assert play(WARM_UP, 1).status == "held"
+    before = blocks()
+    assert play(RUNS, 2).schedules == RUNS
+    assert blocks() - before < GROWTH_MAX
