@@ -14,6 +14,7 @@ from harness.tape import Recorder
 PLAIN = "hand-written loop"
 LIMIT = "  limit: a FIFO queue and nothing else"
 OURS = "SimLoop, recorded"
+WALK = "  random walk"
 STOCK = "asyncio, loop reused"
 _seeds = itertools.count()
 
@@ -54,7 +55,7 @@ RUNNERS = {
     PLAIN: plain,
     LIMIT: limit,
     OURS: lambda: ours("fifo"),
-    "  random walk": lambda: ours("random"),
+    WALK: lambda: ours("random"),
     "  random walk, with labels": lambda: ours("random", labels=True),
     STOCK: stock_reused,
     "  a new loop for each run": stock_new,

@@ -1,7 +1,8 @@
-"""One peer on workload W, in a process and an environment of its own: ``peer.py NAME RUNS``.
+"""One peer on workload W, in a process and an environment of its own: ``peer.py NAME RUNS [frozen]``.
 
 Knows nothing of ours. Says ``ready``, then plays RUNS schedules for each line on its input and
-answers with the CPU seconds that they took.
+answers with the CPU seconds that they took. ``frozen``: what exists before the first run is left out
+of garbage collections, which some peers do after each run; nobody does that by default.
 """
 
 import gc
@@ -37,8 +38,9 @@ def main():
     play = {"detangle": detangle, "simloop": simloop, "simloom": simloom}[sys.argv[1]]
     runs = int(sys.argv[2])
     play(0, runs)
-    gc.collect()
-    gc.freeze()
+    if "frozen" in sys.argv[3:]:
+        gc.collect()
+        gc.freeze()
     print("ready", flush=True)
     for number, _ in enumerate(sys.stdin, start=1):
         begin = time.process_time()

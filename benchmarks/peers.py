@@ -15,8 +15,16 @@ from pathlib import Path
 from typing import Self
 
 HERE = Path(__file__).parent
-PEERS = {"detangle": "0.1.0", "simloop": "0.2.2", "simloom": "0.5.0"}
+VERSIONS = {"detangle": "0.1.0", "simloop": "0.2.2", "simloom": "0.5.0"}
 """The releases that were measured for ``docs/performance.md``."""
+PEERS = {
+    "detangle": ("detangle",),
+    "simloop": ("simloop",),
+    "  after gc.freeze()": ("simloop", "frozen"),
+    "simloom": ("simloom",),
+    "  after gc.freeze() ": ("simloom", "frozen"),
+}
+"""Line of the table → what is asked of ``peer.py``."""
 INSTALL_S = 300
 STOP_S = 10
 
@@ -24,11 +32,10 @@ STOP_S = 10
 class Peer:
     """A running peer. ``seconds`` plays one round."""
 
-    def __init__(self, python: Path, name: str, runs: int) -> None:
-        self.name = name
+    def __init__(self, python: Path, name: str, *how: str, runs: int) -> None:
         self._runs = runs
         self._process = subprocess.Popen(
-            [python, HERE / "peer.py", name, str(runs)],
+            [python, HERE / "peer.py", name, str(runs), *how],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -68,7 +75,7 @@ class Peer:
 
 
 class Peers:
-    """All peers of one benchmark, as a context; ``missing``: name → why there is no number."""
+    """All peers of one benchmark, as a context; ``missing``: line → why there is no number."""
 
     def __init__(self, runs: int) -> None:
         self._runs = runs
@@ -91,17 +98,18 @@ class Peers:
     def _begin(self, folder: Path) -> None:
         venv.create(folder, with_pip=True)
         python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-        for name, version in PEERS.items():
-            if (why := _install(python, f"{name}=={version}")) is not None:
-                self.missing[name] = why
+        wrong = {name: _install(python, f"{name}=={v}") for name, v in VERSIONS.items()}
+        for line, asked in PEERS.items():
+            if (why := wrong[asked[0]]) is not None:
+                self.missing[line] = why
                 continue
             try:
-                peer = Peer(python, name, self._runs)
+                peer = Peer(python, *asked, runs=self._runs)
             except RuntimeError as error:
-                self.missing[name] = f"does not run here: {error}"
+                self.missing[line] = f"does not run here: {error}"
                 continue
             self._stack.callback(peer.close)
-            self.running[name] = peer
+            self.running[line] = peer
 
     def drop(self, name: str, why: str) -> None:
         """Go on without a peer that broke."""

@@ -354,6 +354,8 @@ class _Matrix:
         ]
         if flags.mutant is not None:
             parts.append(f"mutant {flags.mutant}")
+        if flags.executor is not None:
+            parts.append(f"executor {flags.executor}")
         if kept and flags.resume:
             parts.append(f"{kept} of them finished before")
         return f"wavecheck {tool_version()}: {', '.join(parts)}"

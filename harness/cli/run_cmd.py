@@ -457,7 +457,7 @@ class _Run:
             adapter=flags.adapter,
             shrink=flags.shrink,
         )
-        # A single schedule, or one that another one decides, is no share of work.
+        # Elsewhere nobody chooses the order; and repeats are compared as wholes.
         divisible = flags.target == "sim" and flags.repeat == 1 and options.search().divisible
         if flags.profile != ALL:
             return [Job(one, options, flags.repeat, divisible) for one in loaded]
@@ -495,6 +495,8 @@ class _Run:
         parts.append(f"seed {search.seed}")
         if flags.repeat > 1:
             parts.append(f"{flags.repeat} repeats")
+        if flags.executor is not None:
+            parts.append(f"executor {flags.executor}")
         return f"wavecheck {tool_version()}: {', '.join(parts)}"
 
     # --- meanwhile --------------------------------------------------------------------------

@@ -80,9 +80,13 @@ class Tally:
     """What was done in a hunt.
 
     Attributes:
-        impossible: why scenarios could not be played, another weakness.
+        shrinks: runs that only made what was found smaller.
         waits: steps that waited in vain, a weakness of the generator.
-        errors: what failed in the target or in us, and how often.
+        impossible: why scenarios were not played to the end, another one.
+        held: in how many scenarios an invariant was exercised and held.
+        errors: what failed in the target or in us, and how often …
+        erroneous: … and the first scenario that met it.
+        dead_in_a_row: scenarios, the last ones, for which the target did not even start.
     """
 
     scenarios: int = 0

@@ -69,7 +69,7 @@ class _Mender:
             frontends=self._topology.get("frontends", 1),
             external=self._topology.get("coordinator") == "external",
             methods=methods_of(draft),
-            every_call=sum("call" in p.step for p in draft.story for _ in range(1 + p.twice)),
+            every_call=sum((1 + p.twice + p.again) * ("call" in p.step) for p in draft.story),
         )
         self._steps: list[dict[str, Data]] = []
         self._held: dict[str, str] = {}
@@ -90,26 +90,21 @@ class _Mender:
         """The whole scenario, not yet checked."""
         names = self._names
         engines = list(self._engines())
+        # A rule that opens a gate does so when its message comes, if ever.
+        names.opened.clear()
         for entry in engines:
             for rule in entry["rules"]:
                 rule["do"] = self._possible(rule["do"], rule["on"])
             entry["rules"] = [rule for rule in entry["rules"] if rule["do"]]
-        engines = [entry for entry in engines if entry["rules"] or entry.get("join")]
         if self._topology.get("transport") == "bootstrapped":
             for entry in engines:
                 if odd_join(entry.get("join", {})):
                     del entry["join"]
             self._topology.pop("config", None)
+        engines = [entry for entry in engines if entry["rules"] or entry.get("join")]
         odd = any(odd_join(entry.get("join", {})) for entry in engines)
         odd = odd or bool(self._topology.get("config"))
-        for actions in (rule["do"] for e in engines for rule in e["rules"]):
-            self._quiet = self._quiet or makes_unsure(actions)
-            self._over = self._over or may_break(actions)
-            self._stalls = self._stalls or any("stall" in action for action in actions)
-        for rule in (rule for entry in engines for rule in entry["rules"]):
-            unending = rule["on"] == "add" and not ends_request(rule["do"])
-            unanswered = rule["on"] == "utility" and not answers(rule["do"])
-            self._paused = self._paused or unending or unanswered
+        self._take_note(engines)
         for gate in [*names.waited]:
             if any(e.get("join", {}).get("gate") == gate for e in engines):
                 self._open(gate)
@@ -132,6 +127,17 @@ class _Mender:
             **({"connect_fails": True} if odd else {}),
             "steps": self._steps or [{"fence": True}],
         }
+
+    def _take_note(self, engines: list[dict[str, Data]]) -> None:
+        """Keep in mind what rules may do to any step."""
+        for rule in (rule for entry in engines for rule in entry["rules"]):
+            actions = rule["do"]
+            self._quiet = self._quiet or makes_unsure(actions)
+            self._over = self._over or may_break(actions)
+            self._stalls = self._stalls or any("stall" in action for action in actions)
+            unending = rule["on"] == "add" and not ends_request(actions)
+            unanswered = rule["on"] == "utility" and not answers(actions)
+            self._paused = self._paused or unending or unanswered
 
     def _engines(self) -> Iterator[dict[str, Data]]:
         for entry in self._draft.engines:

@@ -27,6 +27,7 @@ from harness.cli.pool import Batch, Job, run_jobs
 from harness.results import ScenarioResult
 from harness.runner import RunOptions, run_scenario
 from harness.scenario.loader import parse
+from tests.support.dask_cluster import Cluster
 
 pytest.importorskip("distributed", reason="the extra `dask` is not installed")
 # Its own modules use what newer libraries and Pythons warn of.
@@ -105,71 +106,15 @@ print(json.dumps([batch.interrupted, [r.scenario for r in batch.results]]))
 """
 
 
-class Cluster:
-    """A scheduler and its workers, with what they import.
-
-    Attributes:
-        folder: where workers are, and what they may import.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "dask_work.py").write_text(WORK)
-        self._file = folder / "scheduler.json"
-        self._processes: list[subprocess.Popen[bytes]] = []
-        words = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-jupyter")
-        self._start("scheduler", *words, "--scheduler-file", str(self._file))
-        from distributed import Client
-
-        # It waits for the file.
-        self.client = Client(scheduler_file=str(self._file), timeout=60, set_as_default=False)
-        self.address = self.client.scheduler.address.replace("tcp://", "dask://")
-
-    def _start(self, kind: str, *words: str) -> subprocess.Popen[bytes]:
-        path = os.pathsep.join([str(ROOT), str(self.folder)])
-        with (self.folder / f"{kind}.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", f"distributed.cli.dask_{kind}", *words],
-                cwd=self.folder,
-                env={**os.environ, "PYTHONPATH": path},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        self._processes.append(process)
-        return process
-
-    def workers(self) -> dict[str, int]:
-        """Address and process of each worker, of which there are two after this."""
-        there = len(self.client.nthreads())
-        for _ in range(there, 2):
-            self._start(
-                "worker", "--scheduler-file", str(self._file), "--nthreads", "1", "--no-nanny",
-                "--no-dashboard", "--local-directory", str(self.folder),
-            )  # fmt: skip
-        self.client.wait_for_workers(2, timeout=60)
-        return dict(self.client.run(os.getpid))
-
-    def close(self) -> list[psutil.Process]:
-        """End everything; what is still there afterwards."""
-        self.client.close()
-        found = [psutil.Process(one.pid) for one in self._processes if one.poll() is None]
-        found += [child for one in found for child in one.children(recursive=True)]
-        # Workers first: one that is told to end while it loses its scheduler may hang.
-        try:
-            for process in reversed(self._processes):
-                with contextlib.suppress(ProcessLookupError):
-                    process.terminate()
-                process.wait(60)
-        finally:
-            for process in self._processes:
-                process.kill()
-        return psutil.wait_procs(found, timeout=30)[1]
+def make(folder: Path) -> Cluster:
+    """A cluster whose workers can import ``WORK``; none is there yet."""
+    (folder / "dask_work.py").write_text(WORK)
+    return Cluster(folder)
 
 
 @pytest.fixture(scope="module")
 def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    cluster = make(tmp_path_factory.mktemp("cluster"))
     try:
         yield cluster
     finally:
@@ -381,7 +326,7 @@ def test_cluster_without_workers_is_refused_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executors_dask, "WORKERS_S", 0.2)
-    empty = Cluster(tmp_path)
+    empty = make(tmp_path)
     try:
         with pytest.raises(ClusterError, match=r"has no worker; start some with `dask worker tcp:"):
             reached(empty)
@@ -465,7 +410,7 @@ def test_frontend_that_a_worker_does_not_have_is_refused_by_name(tmp_path: Path)
 def test_tasks_of_a_cluster_that_has_lost_all_workers_are_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = Cluster(tmp_path)
+    own = make(tmp_path)
     os.mkfifo(tmp_path / "fifo")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "dask_work", raising=False)
