@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from client.aio import DeadlineExceeded, all_done, cancel_and_wait, with_deadline
 from harness.broken import guarded
-from harness.expectations import VIOLATED, Op, Outcome, View, describe_match
+from harness.expectations import VIOLATED, Op, Outcome, View, asked_for, describe_match
 from harness.expectations import judge as judge_expectation
 from harness.fence import Fence
 from harness.frontend_end import EndWatch
@@ -29,7 +29,6 @@ from harness.scenario.model import (
     Expect,
     Scenario,
     Step,
-    WaitStep,
 )
 from harness.targets.base import Frontend, ProcessUse, StartFailed, TargetError
 from harness.trace.events import (
@@ -51,6 +50,8 @@ from mock_engines.cluster import Cluster
 from mock_engines.events import AddSeen
 from mock_engines.gates import Gates
 
+ARRIVAL_S = 2.0
+"""How long an expectation waits for events that it asks for; a net, they are there or near."""
 CALLER_LIMIT_S = 0.05
 """More time that a step has for each caller of its crowd, on a busy machine."""
 
@@ -359,7 +360,7 @@ class Driver:
 
     async def _play_fault(self, step: Step) -> None:
         if step.wait is not None:
-            await self._wait(step.wait)
+            await self._wait(step.wait, step.wait.count)
         elif step.engine is not None:
             await self._engine(step.engine)
         elif step.link is not None:
@@ -385,19 +386,19 @@ class Driver:
             msg = f"step verb {step.verb!r} is not playable"
             raise TargetError(msg)
 
-    async def _wait(self, step: WaitStep) -> None:
+    async def _wait(self, wanted: EventMatch, count: int) -> None:
         loop = asyncio.get_running_loop()
         enough: asyncio.Future[None] = loop.create_future()
         found = 0
 
         def look(record: Any) -> None:
             nonlocal found
-            if self._trace.match(record, step):
+            if self._trace.match(record, wanted):
                 found += 1
-                if found >= step.count and not enough.done():
+                if found >= count and not enough.done():
                     enough.set_result(None)
 
-        kind = class_of(step.event)
+        kind = class_of(wanted.event)
         for record in list(self._trace.records):
             if type(record.event) is kind:
                 look(record)
@@ -474,7 +475,20 @@ class Driver:
         if health is not None:
             self._trace.emit(HealthSample(health.healthy, health.error, health.message))
 
+    async def _arrived(self, expect: Expect) -> None:
+        """Give a frontend of its own process time for what a count or an order asks for.
+
+        Nothing that it is asked in between has to wait for what it does besides.
+        """
+        try:
+            for wanted, count in asked_for(expect):
+                await with_deadline(self._wait(wanted, count), ARRIVAL_S)
+        except DeadlineExceeded:
+            return  # the expectation says what is missing
+
     async def _judge(self, expect: Expect) -> Outcome:
+        if self._black_box:
+            await self._arrived(expect)
         asked = expect.model_fields_set
         snapshot = health = info = state = metrics = use = code = None
         if asked & {

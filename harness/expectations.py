@@ -173,6 +173,14 @@ def describe_match(match: EventMatch) -> str:
     return " ".join(words)
 
 
+def asked_for(expect: Expect) -> list[tuple[EventMatch, int]]:
+    """Events that a count or an order needs, and how many of each, at least."""
+    wanted: list[tuple[EventMatch, int]] = [(match, 1) for match in expect.order or ()]
+    if expect.count is not None and (least := expect.count.equals or expect.count.at_least):
+        wanted.append((expect.count, least))
+    return wanted
+
+
 def _count(expect: Expect, view: View) -> Outcome | None:
     count = expect.count
     if count is None:

@@ -4,7 +4,8 @@ Absence (of an ABORT, of a second broadcast) is judged behind a fence, never aft
 In simulation the loop itself knows when nothing can run. Over real sockets a round trip to
 every engine that can answer travels behind all earlier messages of the same sockets, and
 coordinator traffic, which has sockets of its own, is balanced against the trace. An engine that is
-stalled, or dies or stalls on the way, is left out: what was sent to it stays under way.
+stalled, or dies or stalls on the way, is left out: what was sent to it stays under way. ABORTs for
+callers who left go no such way in a frontend of its own process: they are waited for.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from client.events import (
     HealthFailed,
     WaveNoticeHandled,
 )
+from harness.abandoned import Abandoned
 from harness.targets.base import Frontend
 from harness.trace.events import ProcessExited, Record
 from harness.trace.recorder import Recorder
@@ -73,6 +75,7 @@ class Fence:
         self._trace = trace
         told = publishes_seen or not black_box
         self._balance = Balance(frontends) if told and not world.virtual else None
+        self._abandoned = Abandoned(trace) if black_box and not world.virtual else None
         self._live: dict[int, bool] = {}
         self._trip: asyncio.Future[None] | None = None
         trace.subscribe(self._watch, *(() if self._balance is not None else _LIFE))
@@ -95,7 +98,12 @@ class Fence:
             if not self._world.virtual:
                 await self._round_trip()
                 await self._balanced()
+                if self._abandoned is not None:
+                    await self._abandoned.over(self._lives)
             await self._world.settle()
+
+    def _lives(self, rank: int) -> bool:
+        return self._live.get(rank, False)
 
     def coordinator_restarted(self) -> None:
         """Forget what is under way: the external coordinator started anew, and has a frontend.

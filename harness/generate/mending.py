@@ -13,7 +13,9 @@ down as rules, each with its reason:
 - nothing fences or waits while a send is held or an engine is stalled;
 - only a frontend that runs the handshake itself meets engines that join in odd ways: a bootstrapped
   one waits for them for ever;
-- of two frontends none is shut down, since the health of a run is that of all;
+- of two frontends neither is shut down, nor gets bytes that end it alone: the health of a run is that
+  of both;
+- an engine returns only where it is sure to be dead, and where its return can be fenced;
 - nobody waits for generations once engines were told to pause, and nobody asks a client that may have
   failed, or was shut down, for aborts: such a step could not be carried out;
 - an engine is told only what it can do: one that is dead nothing, one without a coordinator no waves,
@@ -203,6 +205,8 @@ class _Mender:
         """Actions that engines of this topology can carry out."""
         if self._topology["coordinator"] == "none":
             actions = [action for action in actions if not is_for_coordinator(action)]
+        if self._names.frontends > 1:
+            actions = [action for action in actions if "raw" not in action]
         if on in ("add", "abort"):
             return actions
         found = [self._alone(action, on) for action in actions]
@@ -215,7 +219,8 @@ class _Mender:
         dead = [rank for rank in ranks if rank in self._dead]
         if payload.get("rejoin") and not dead:
             del payload["rejoin"]
-        if payload.get("rejoin") and which == "all" and len(dead) < len(ranks):
+        unsure = self._stalls or self._waiting() or len(dead) < len(ranks)
+        if payload.get("rejoin") and unsure:
             return False
         if dead and not payload.get("rejoin"):
             return False

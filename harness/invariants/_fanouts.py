@@ -8,6 +8,7 @@ id for each engine in engine order (protocol page, 9.1). Not an invariant.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -36,6 +37,8 @@ WIRE_METHODS = {
 UNEXPECTED_REPLY = frozenset({"utility-dropped", "unexpected-utility-reply"})
 """Ids of the log pattern "dropping output for unexpected utility call"."""
 TIMEOUT_ERROR = "UtilityCallTimeout"
+PARSED_MAX = 64
+"""Values that are kept parsed."""
 
 
 class Unreadable:
@@ -45,8 +48,12 @@ class Unreadable:
 UNREADABLE = Unreadable()
 
 
+@functools.lru_cache(maxsize=PARSED_MAX)
 def parse(text: str) -> Any:
-    """Read the ``repr`` of a plain value; tuples become lists, as JSON has none."""
+    """Read the ``repr`` of a plain value; tuples become lists, as JSON has none.
+
+    Kept: several invariants read the same replies, in every schedule. Do not change the result.
+    """
     try:
         return _listed(ast.literal_eval(text))
     except (ValueError, SyntaxError):

@@ -48,9 +48,9 @@ class FrontendState:
         StepBegan,
     )
 
-    def __init__(self, context: RunContext) -> None:
+    def __init__(self, *, white: bool) -> None:
         # A white-box frontend says itself when it fails, so that nothing must be suspected.
-        self._white = "see.client-events" in context.capabilities
+        self._white = white
         self.failed: Record | None = None
         self.suspect: Record | None = None
         self.closing: Record | None = None
@@ -88,7 +88,7 @@ class RunInvariant(Invariant):
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self.state = context.shelf.book(FrontendState, context)
+        self.state = context.shelf.book(FrontendState, white=self.white)
         self.ended: Record | None = None
         self.fenced: Record | None = None
         """The final fence: everything sent has arrived."""

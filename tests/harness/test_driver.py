@@ -776,6 +776,52 @@ steps:
     assert sampled == [[Snapshot], [Snapshot], [HealthSample], [], [], [], []]
 
 
+def judged_at_once(expect, *, black_box):
+    """Status of an expectation while an engine is about to send its counts."""
+    world = sim()
+    slow = "engine: 1, background: true, do: [{delay_ms: 5}, {stats: {running: 1}}]"
+    spec = spec_of(f"steps:\n  - engine: {{{slow}}}\n  - expect: {expect}\n")
+    found = []
+
+    async def main():
+        driver = await build(spec, world, Recorder())
+        driver._black_box = black_box
+        try:
+            played = await driver.play()
+            found.extend(result.outcome.status for result in played.results)
+        finally:
+            await driver.close()
+
+    world.run(main)
+    return found
+
+
+@pytest.mark.parametrize(
+    "expect",
+    [
+        "{count: {event: stats, equals: 1}}",
+        "{count: {event: stats, at_least: 1}}",
+        "{count: {event: stats, engine: 1, at_least: 1, at_most: 1}}",
+        "{order: [{event: fault}, {event: stats}]}",
+    ],
+)
+def test_what_a_frontend_of_its_own_process_does_may_arrive_while_it_is_judged(expect):
+    assert judged_at_once(expect, black_box=True) == ["held"]
+    assert judged_at_once(expect, black_box=False) == ["violated"]
+
+
+def test_what_does_not_arrive_in_time_is_violated():
+    for bound in ("equals: 2", "at_least: 2", "engine: 0, equals: 1"):
+        expect = f"{{count: {{event: stats, {bound}}}}}"
+        assert judged_at_once(expect, black_box=True) == ["violated"]
+
+
+def test_nothing_is_waited_for_where_nothing_is_asked_for():
+    for bound in ("equals: 0", "at_most: 0"):
+        expect = f"{{count: {{event: stats, {bound}}}}}"
+        assert judged_at_once(expect, black_box=True) == ["held"]
+
+
 def test_expectation_about_an_operation_knows_the_engine_that_served_it():
     played = perform("""
 steps:

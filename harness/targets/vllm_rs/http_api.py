@@ -208,8 +208,12 @@ class HttpApi:
                     await stack.enter_async_context(self._exchange(request, None))
                 async with self._exchange(request, step.read) as exchange:
                     status, text = await exchange.status(), await exchange.text()
-                    if step.again and await exchange.again():
-                        status, text = await exchange.status(), await exchange.text()
+                    if step.again:
+                        # A server decides on the connection right behind its answer: it has, when
+                        # another connection was served in the meantime.
+                        await self.probe("/health")
+                        if await exchange.again():
+                            status, text = await exchange.status(), await exchange.text()
             except ConnectionFailed as error:
                 return RequestResult("failed", error=error.name, text=str(error))
         return RequestResult("finished", status, Answer(status, text).json(), text)

@@ -175,7 +175,7 @@ def test_scripted_bytes_and_publishes_make_waves_opaque():
 
 def test_a_black_box_is_suspected_where_a_white_one_says_so():
     events = (EngineDied(0, "sentinel"), HealthSample(True, None, ""))
-    black, white = FrontendState(context(black=True)), FrontendState(context())
+    black, white = FrontendState(white=False), FrontendState(white=True)
     feed(black, *events)
     feed(white, *events)
     assert (black.sound, white.sound) == (False, True)
