@@ -17,7 +17,7 @@ from harness.invariants._run import FrontendState
 from harness.trace.events import Record
 from harness.trace.recorder import Recorder
 
-PATIENCE_S = 2.0
+PATIENCE_S = 1.0
 """How long a fence waits for the ABORT of a request; a net, since it takes milliseconds."""
 
 

@@ -50,7 +50,7 @@ from mock_engines.cluster import Cluster
 from mock_engines.events import AddSeen
 from mock_engines.gates import Gates
 
-ARRIVAL_S = 2.0
+ARRIVAL_S = 1.0
 """How long an expectation waits for events that it asks for; a net, they are there or near."""
 CALLER_LIMIT_S = 0.05
 """More time that a step has for each caller of its crowd, on a busy machine."""
