@@ -214,6 +214,87 @@ def test_peer_that_returns_before_its_end_was_noticed_is_ignored_without_handove
     assert set(every_schedule(story(True))) == {"used"}
 
 
+def test_whether_a_publish_is_dropped_is_a_choice():
+    """Who has not been heard to subscribe gets nothing: the subscription travels like a message."""
+
+    async def story(transport):
+        loop = asyncio.get_running_loop()
+        address = transport.endpoint("coordinator")
+        xpub = await transport.bind(XPUB, address)
+        xsub = await transport.connect(XSUB, address)
+        heard = []
+
+        async def reader():
+            while True:
+                heard.extend(await xsub.recv())
+
+        async def publisher():
+            await xpub.send([b"wave 1"])
+
+        task = loop.create_task(reader())
+        await xsub.send([b"\x01"])
+        await loop.create_task(publisher())
+        await loop.settled()
+        await xpub.send([b"wave 2"])
+        await loop.settled()
+        task.cancel()
+        return tuple(heard)
+
+    assert set(every_schedule(story)) == {(b"wave 2",), (b"wave 1", b"wave 2")}
+
+
+def test_whether_a_slow_subscriber_loses_a_publish_is_a_choice():
+    """XPUB never waits: behind a full pipe a message is dropped, unless one left it just before."""
+
+    async def story(transport):
+        loop = asyncio.get_running_loop()
+        address = transport.endpoint("coordinator")
+        xpub = await transport.bind(XPUB, address, SocketOptions(send_hwm=1))
+        xsub = await transport.connect(XSUB, address)
+        await xsub.send([b"\x01"])
+        await loop.settled()
+
+        async def publisher():
+            for number in b"12":
+                await xpub.send([bytes([number])])
+                turn = loop.create_future()
+                loop.call_soon(turn.set_result, None)
+                await turn
+
+        await loop.create_task(publisher())
+        await loop.settled()
+        await xpub.send([b"end"])
+        heard = []
+        while heard[-1:] != [b"end"]:
+            heard.extend(await xsub.recv())
+        return tuple(heard)
+
+    assert set(every_schedule(story)) == {(b"1", b"end"), (b"1", b"2", b"end")}
+
+
+def test_whether_a_send_to_a_peer_that_leaves_vanishes_is_a_choice():
+    async def story(transport):
+        loop = asyncio.get_running_loop()
+        router = await transport.bind(ROUTER, transport.endpoint("input"))
+        dealer = await transport.connect(DEALER, router.endpoint, RANK_0)
+        await loop.settled()
+        outcome = []
+
+        async def sender():
+            try:
+                await router.send([b"\x00\x00", b"x"])
+            except UnknownPeerError:
+                outcome.append("refused")
+            else:
+                outcome.append("left")
+
+        dealer.close()
+        await loop.create_task(sender())
+        return outcome[0]
+
+    assert set(every_schedule(story)) == {"left", "refused"}
+
+
 def test_messages_without_linger_vanish_and_with_linger_arrive():
     def story(linger_ms):
         async def body(transport):
