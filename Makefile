@@ -39,7 +39,7 @@ MARK := -m "not vllm_rs"
 endif
 PYTEST_FLAGS ?= -q -n 2
 
-.PHONY: help test lint unit conformance docs clean venv
+.PHONY: help test lint unit conformance docs mutation clean venv
 
 help: ## list the targets
 	@echo "usage: make TARGET [PY=python3.x]"; echo
@@ -80,6 +80,9 @@ unit: $(READY) ## the tests alone (PYTEST_FLAGS="-q -n 2")
 
 docs: $(READY) ## write the generated tables of docs/ again
 	@$(BIN)/python -m harness.docs
+
+mutation: $(READY) ## small faults in the pure modules, tried on the fast tests (half an hour; docs/mutation.md)
+	@$(BIN)/python -m tests.mutation
 
 venv: $(READY) ## the environment alone, in .venv
 

@@ -37,7 +37,11 @@ def part(start, count, size):
          "the handshake; to connect to a part of a deployment, bootstrapped mode is the way"),
         (part(-1, 1, 2), "engine start index (-1) must be at least 0"),
         (part(2**64 - 1, 1, 2), "engine start index + engine count overflows"),
+        (part(2**64 - 2, 1, 2), "connected engine range [18446744073709551614, "
+         "18446744073709551615) exceeds data parallel size (2)"),
         (part(1, 2, 2), "connected engine range [1, 3) exceeds data parallel size (2)"),
+        (owner(3, 2), "engine count (3) must equal data parallel size (2) when the client owns "
+         "the handshake; to connect to a part of a deployment, bootstrapped mode is the way"),
     ],
 )  # fmt: skip
 def test_broken_topology_rule_has_its_message(mode, reason):
@@ -50,7 +54,10 @@ def test_broken_topology_rule_has_its_message(mode, reason):
         assert str(caught.value) == text
 
 
-@pytest.mark.parametrize("mode", [owner(2, 2), part(0, 1, 1), part(65535, 1, 65536)])
+@pytest.mark.parametrize(
+    "mode", [owner(1, 1), owner(2, 2), owner(int("300"), int("300")), owner(65536, 65536), part(0, 1, 1),
+             part(0, 65536, 65536), part(65535, 1, 65536), part(1, 1, 3), part(300, 300, 600)],
+)  # fmt: skip
 @pytest.mark.parametrize("release", RELEASES)
 def test_sound_topology_is_accepted_by_every_release(mode, release):
     validate(ClientConfig(profile_for(release), mode))
@@ -61,7 +68,9 @@ def test_sound_topology_is_accepted_by_every_release(mode, release):
     [
         (owner(0, 2), "expected engine_count >= 1"),
         (part(65536, 1, 1), "engine_start_index exceeds the two-byte engine identity limit"),
+        (part(-1, 1, 1), "engine_start_index exceeds the two-byte engine identity limit"),
         (part(65535, 2, 1), "two-byte engine identity limit"),
+        (part(0, 65537, 1), r"engine_start_index \+ engine_count exceeds the two-byte"),
     ],
 )
 def test_identity_never_wraps_even_where_the_release_checked_nothing(mode, fragment):
@@ -131,3 +140,15 @@ def test_error_classes_have_the_names_of_the_rust_variants():
         "ProfileAlreadyActive",
     } <= names  # fmt: skip
     assert issubclass(errors.UtilityCallTimeout, ClientError)
+
+
+def test_each_receive_of_startup_waits_ten_minutes_by_default():
+    config = ClientConfig(profile_for("0.33.0"), owner(1, 1))
+    assert config.ready_timeout_s == 600.0
+    assert (config.client_index, config.utility_timeout_s) == (0, None)
+
+
+def test_timeout_of_a_utility_call_says_so_when_no_engine_had_settled():
+    assert str(errors.UtilityCallTimeout("m", 2.0, [], [0, 3])) == (
+        "utility call `m` timed out after 2s (no engine settled; engine 0: silent; engine 3: silent)"
+    )

@@ -205,3 +205,118 @@ def _without(engine, missing, world):
         engine.shake.close()
 
     return limited
+
+
+# --- where each rule begins and ends ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_startup_message_of_other_than_two_frames_says_how_many_came(codec, count):
+    frames = [A, codec.encode_hello(Hello()), b""][:count]
+    text = f"unexpected startup handshake message: expected 2 handshake frames, got {count}"
+    with pytest.raises(errors.UnexpectedHandshakeMessage) as caught:
+        state_of(codec).on_handshake(frames)
+    assert str(caught.value) == text
+    frames = [A, values(codec), b""][:count]
+    text = f"expected 2 input registration frames, got {count}"
+    with pytest.raises(errors.UnexpectedHandshakeMessage, match=text):
+        state_of(codec, expected=[A]).on_registration(frames)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_gate_opens_at_as_many_subscriptions_as_engines(codec, count):
+    state = state_of(codec, count=count, coordinator=True)
+    for identity in (A, B, C)[:count]:
+        assert state.stage is Stage.HELLO
+        state.on_handshake(hello(codec, identity))
+    for _ in range(count - 1):
+        assert state.on_subscription([b"\x01"]) == []
+        assert state.stage is Stage.SUBSCRIPTIONS
+    assert state.on_subscription([b"\x01"]) == [OpenGate()]
+    assert state.stage is Stage.READY
+    for identity in (A, B, C)[:count]:
+        assert state.stage is Stage.READY
+        state.on_handshake(ready(codec, identity))
+    assert state.stage is Stage.REGISTRATION
+
+
+def test_engine_that_is_ready_before_the_last_hello_ends_the_stage_with_that_hello(codec):
+    state = state_of(codec, count=1)
+    state.on_handshake(hello(codec, A))
+    assert state.stage is Stage.READY
+    late = state_of(codec, count=2)
+    late.on_handshake(hello(codec, A))
+    late.on_handshake(ready(codec, A))
+    late.on_handshake(hello(codec, B))
+    assert late.stage is Stage.READY
+    late.on_handshake(ready(codec, B))
+    assert late.stage is Stage.REGISTRATION
+
+
+@pytest.mark.parametrize("release", ["0.22.0", "0.33.0"])
+@pytest.mark.parametrize("identity", [b"", b"\x01", b"\x01\x00", b"\x01\x00\x00"])
+def test_hello_of_an_identity_that_is_no_rank_is_refused_where_the_release_asks(release, identity):
+    codec, profile = Codec(profile_for(release)), profile_for(release)
+    state = state_of(codec, release=release)
+    if len(identity) == 2 or not profile.two_byte_identity_required:
+        assert state.on_handshake(hello(codec, identity)) == [SendInit(identity)]
+    else:
+        with pytest.raises(errors.UnexpectedHandshakeMessage, match=f"0x{identity.hex()}"):
+            state.on_handshake(hello(codec, identity))
+
+
+@pytest.mark.parametrize(
+    ("supports", "most", "sound"),
+    [
+        (False, 0, True), (True, 1, True), (True, 2, True), (True, 0, False), (False, 1, False),
+    ],
+)  # fmt: skip
+def test_support_for_lora_and_its_number_agree(codec, supports, most, sound):
+    state = state_of(codec, expected=[A])
+    body = values(codec, supports_lora=supports, max_loras=most)
+    if sound:
+        assert state.on_registration([A, body]) == []
+        assert state.stage is Stage.DONE
+        return
+    with pytest.raises(
+        errors.UnexpectedHandshakeMessage,
+        match=f"supports_lora is {supports} but max_loras is {most}",
+    ):
+        state.on_registration([A, body])
+    assert state.stage is Stage.REGISTRATION
+
+
+def test_engines_have_one_number_of_loras(codec):
+    state = state_of(codec, expected=[A, B, C])
+    two = values(codec, supports_lora=True, max_loras=2)
+    state.on_registration([A, two])
+    state.on_registration([B, two])
+    with pytest.raises(errors.UnexpectedHandshakeMessage, match=r"engines differ in LoRA support"):
+        state.on_registration([C, values(codec, supports_lora=True, max_loras=3)])
+    state.on_registration([C, two])
+    assert state.stage is Stage.DONE
+
+
+def test_lora_is_not_looked_at_before_0_29():
+    codec = Codec(profile_for("0.28.0"))
+    state = state_of(codec, release="0.28.0", expected=[A])
+    state.on_registration([A, values(codec, supports_lora=True, max_loras=0)])
+    assert state.stage is Stage.DONE
+
+
+def test_deployment_of_hundreds_of_engines_starts_at_the_last_one(codec):
+    engines = [rank.to_bytes(2, "little") for rank in range(300)]
+    state = state_of(codec, count=300, coordinator=True)
+    for identity in engines:
+        assert state.stage is Stage.HELLO
+        state.on_handshake(hello(codec, identity))
+    opened = [state.on_subscription([b"\x01"]) for _ in engines]
+    assert opened == [[]] * 299 + [[OpenGate()]]
+    for identity in engines:
+        assert state.stage is Stage.READY
+        state.on_handshake(ready(codec, identity))
+    for identity in engines:
+        assert state.stage is Stage.REGISTRATION
+        state.on_registration([identity, values(codec)])
+    assert state.stage is Stage.DONE
+    assert [each.identity for each in state.engines()] == sorted(engines)

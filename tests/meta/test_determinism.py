@@ -21,6 +21,8 @@ SCENARIOS = (
     "waves/stale-first-request",
 )
 SCHEDULES = 5
+SUPPORTED = (11, 12, 13)
+"""Minor versions of Python."""
 
 pytestmark = pytest.mark.slow
 
@@ -54,15 +56,16 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return found
 
 
-def other_python() -> str:
-    """An interpreter of another supported version that can run us, or skip."""
-    mine = sys.version_info[:2]
-    others = [f"python3.{minor}" for minor in (11, 12, 13) if (3, minor) != mine]
+def python_of(minor: int) -> str:
+    """An interpreter of this version that can run us, or skip."""
+    if sys.version_info[:2] == (3, minor):
+        pytest.skip(f"3.{minor} is the Python of these tests: nothing to compare")
     program = (
         "import sys, harness.cli, harness.version; harness.version.tool_version(); "
         "print(sys.version_info[1])"
     )
-    for name in [os.environ.get("WAVECHECK_OTHER_PYTHON", ""), *others]:
+    named = os.environ.get("WAVECHECK_OTHER_PYTHON", "").split(os.pathsep)
+    for name in [*named, f"python3.{minor}"]:
         path = shutil.which(name) if name else None
         if path is None:
             continue
@@ -70,11 +73,10 @@ def other_python() -> str:
             [path, "-c", program], env=environment("0"), capture_output=True, text=True,
             timeout=60, check=False,
         )  # fmt: skip
-        if done.returncode == 0 and int(done.stdout) != mine[1]:
+        if done.returncode == 0 and int(done.stdout) == minor:
             return path
     pytest.skip(
-        f"no other Python among {', '.join(others)} has the package; "
-        "WAVECHECK_OTHER_PYTHON can name one"
+        f"no Python 3.{minor} has the package; WAVECHECK_OTHER_PYTHON can name interpreters"
     )
 
 
@@ -87,8 +89,16 @@ def test_digests_do_not_depend_on_order_or_worker_processes(first, tmp_path):
     assert digests(tmp_path, *words) == first
 
 
-def test_digests_do_not_depend_on_the_python_version(first, tmp_path):
-    assert digests(tmp_path, python=other_python(), hash_seed="2") == first
+@pytest.mark.parametrize("minor", SUPPORTED)
+def test_digests_do_not_depend_on_the_python_version(first, tmp_path, minor):
+    assert digests(tmp_path, python=python_of(minor), hash_seed="2") == first
+
+
+def test_digests_of_a_search_do_not_depend_on_process_or_hash_seed(tmp_path):
+    """What a search tries next follows from what it has seen, which must be the same."""
+    words = ("--seed", "7", "--strategy", "auto", *SCENARIOS)
+    found = [digests(tmp_path, *words, hash_seed=seed) for seed in ("0", "3")]
+    assert found[0] == found[1]
 
 
 def test_digests_depend_on_the_seed(first, tmp_path):

@@ -21,12 +21,15 @@ from client.protocol.profiles import profile_for
 from client.transports.sockets import ZmqTransport
 from mock_engines import events
 from mock_engines.cluster import Cluster
+from mock_engines.control import Control
 from mock_engines.gates import Gates
 from mock_engines.process import ChildError, ProcessFactory
 
 pytestmark = [pytest.mark.zmq, pytest.mark.slow]
 
 LIMIT_S = 30.0
+UNDELIVERED_S = 0.5
+"""How long a message that must not arrive is waited for; on an idle machine it takes a millisecond."""
 
 
 @pytest.fixture
@@ -121,6 +124,34 @@ def test_child_engine_streams_and_answers_like_one_in_process(play_real):
     kinds = [type(event).__name__ for event in run.events]
     assert kinds.count("OutputSent") == 3
     assert kinds.index("UtilityApplied") < kinds.index("UtilityReplySent")
+
+
+def test_message_of_a_child_leaves_only_once_its_event_is_recorded(play_real, monkeypatch):
+    """Whoever it reaches would else be heard first: an answer before its question."""
+    met, go_on = asyncio.Event(), asyncio.Event()
+    receive = Control.receive
+
+    async def slow(self):
+        line = await receive(self)
+        if line is not None and "UtilityReplySent" in json.dumps(line):
+            met.set()
+            await go_on.wait()
+        return line
+
+    monkeypatch.setattr(Control, "receive", slow)
+
+    async def story(run):
+        await run.peer.utility("add_lora", ["x", 4, "/p"])
+        await met.wait()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(UNDELIVERED_S):
+                await run.peer.until(run.peer.replies)
+        assert not run.seen(events.UtilityReplySent)
+        go_on.set()
+        await run.peer.until(run.peer.replies)
+        assert run.seen(events.UtilityReplySent)
+
+    play_real(story, specs=[CHILD])
 
 
 def test_child_engine_that_vanishes_is_gone_and_can_return(play_real):
@@ -359,9 +390,12 @@ def test_no_child_outlives_a_parent_that_is_killed(tmp_path, stopped):
 def test_child_ends_by_itself_when_its_pipe_ends():
     """What keeps orphans away where the kernel does not: no signal is involved here."""
     ours, theirs = socket.socketpair()
-    command = [sys.executable, "-m", "mock_engines.child", str(theirs.fileno()), str(os.getpid())]
-    with subprocess.Popen(command, pass_fds=[theirs.fileno()]) as child:
+    heard, taken = os.pipe()
+    passed = [theirs.fileno(), heard]
+    command = [sys.executable, "-m", "mock_engines.child", *map(str, (*passed, os.getpid()))]
+    with subprocess.Popen(command, pass_fds=passed) as child:
         theirs.close()
+        os.close(heard)
         config = {
             "rank": 0, "release": "0.33.0", "join": {}, "rules": [], "met": [],
             "addresses": {"input": "ipc:///nonexistent/i", "output": "ipc:///nonexistent/o"},
@@ -371,4 +405,5 @@ def test_child_ends_by_itself_when_its_pipe_ends():
         ours.sendall(json.dumps(config).encode() + b"\n")
         assert b"EngineJoined" in ours.recv(65536)
         ours.close()
+        os.close(taken)
         assert child.wait(LIMIT_S) == 0

@@ -106,6 +106,15 @@ def test_first_rank_announces_a_wave_once_only():
     assert finish(model, 0) == [(0, "complete", 0)]
 
 
+def test_rank_runs_from_the_moment_in_which_it_has_work_and_not_for_having_none():
+    model = waves("0.28.0")
+    model.work(0, unfinished=False)
+    assert not model.running(0)
+    model.work(0, unfinished=True)
+    assert model.running(0)
+    assert not model.running(1)
+
+
 def test_dead_rank_takes_no_part_and_the_next_one_speaks_for_all():
     model = waves("0.28.0")
     add(model, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 STUBBED_ROOTS = frozenset(
     {
         "vllm", "torch", "numpy", "cloudpickle", "psutil", "urllib3", "uvloop", "setproctitle",
-        "ray", "transformers", "tokenizers", "prometheus_client", "PIL",
+        "ray", "transformers", "tokenizers", "prometheus_client", "PIL", "regex",
     }
 )  # fmt: skip
 """Top-level packages of which nothing is imported but what follows, installed or not."""
@@ -20,6 +20,9 @@ INPUT_PROCESSOR = "vllm.v1.engine.input_processor"
 ENGINE = "vllm.v1.engine"
 ENGINE_UTILS = "vllm.v1.engine.utils"
 SAMPLING_PARAMS = "vllm.sampling_params"
+PARALLEL_CONFIG = "vllm.config.parallel"
+EXECUTOR = "vllm.v1.executor.abstract"
+SCHEDULER_INTERFACE = "vllm.v1.core.sched.interface"
 
 EXECUTED = frozenset(
     {
@@ -38,6 +41,9 @@ EXECUTED = frozenset(
         COORDINATOR,
         CORE,
         CORE_CLIENT,
+        EXECUTOR,
+        PARALLEL_CONFIG,
+        SCHEDULER_INTERFACE,
         "vllm.v1.engine.detokenizer",
         "vllm.v1.engine.exceptions",
         INPUT_PROCESSOR,

@@ -232,6 +232,89 @@ def test_error_is_a_map_or_an_array_and_retryable_may_be_absent(newest):
         newest.decode_outputs(row_frames(newest, error={"code": "c"}))
 
 
+# --- structs inside a row --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("event", "taken"),
+    [
+        ([0, 1.0], False), ([1, 1.0], True), ([2, 1], True), ([3, 1.0], True), ([4, 1.0], False),
+        ([True, 1.0], False), ([1, "now"], False), ([1], False), ([1, 1.0, None], False),
+        ({"type": 1, "timestamp": 1.0, "more": 2}, True), ({"type": 1}, False),
+        ({"timestamp": 1.0}, False), ({"type": 4, "timestamp": 1.0}, False), (None, False),
+        (1, False), ({1: 2}, False),
+    ],
+)  # fmt: skip
+def test_event_of_a_request_has_one_of_three_types_and_a_time(newest, event, taken):
+    frames = row_frames(newest, events=[[1, 0.5], event])
+    assert decodes(newest, frames) is taken
+    if taken:
+        assert newest.decode_outputs(frames).outputs[0].events == ([1, 0.5], event)
+
+
+@pytest.mark.parametrize("field", ["prefill_stats", "spec_decode_metrics"])
+@pytest.mark.parametrize(
+    ("value", "taken"),
+    [({}, True), ([], True), ({"other": "x"}, True), (1, False), ("x", False), (True, False)],
+)
+def test_metrics_of_a_request_are_a_map_or_an_array(newest, field, value, taken):
+    frames = row_frames(newest, **{field: value})
+    assert decodes(newest, frames) is taken
+    if taken:
+        assert getattr(newest.decode_outputs(frames).outputs[0], field) == value
+
+
+@pytest.mark.parametrize(
+    ("field", "row"),
+    [("prefill_stats", [1, 2, 3, 4, 5, 6]), ("spec_decode_metrics", [1, [2, 3], 4, [5], [6]])],
+)
+def test_metrics_of_a_request_have_their_fields_in_order_and_no_more(newest, field, row):
+    for length in range(len(row) + 1):
+        frames = row_frames(newest, **{field: row[:length]})
+        assert getattr(newest.decode_outputs(frames).outputs[0], field) == row[:length]
+    with pytest.raises(DecodeError, match=f"invalid length {len(row) + 1}, expected 0 to"):
+        newest.decode_outputs(row_frames(newest, **{field: [*row, 7]}))
+    for position in range(len(row)):
+        wrong = [*row[:position], "x", *row[position + 1 :]]
+        assert not decodes(newest, row_frames(newest, **{field: wrong})), position
+
+
+@pytest.mark.parametrize(
+    ("field", "bound"), [("prefill_stats", 2**32 - 1), ("spec_decode_metrics", 2**64 - 1)]
+)
+def test_metrics_of_a_request_are_counts_of_their_width(newest, field, bound):
+    name = {"prefill_stats": "num_cached_tokens", "spec_decode_metrics": "num_draft_tokens"}[field]
+    for value, taken in ((0, True), (bound, True), (-1, False), (1.5, False), (None, False)):
+        assert decodes(newest, row_frames(newest, **{field: {name: value}})) is taken, value
+
+
+@pytest.mark.parametrize(
+    ("error", "taken"),
+    [
+        (["c"], False), (["c", "m", True, 1], False), (["c", "m", 1], False), (["c", 1], False),
+        ([1, "m"], False), ({"code": "c", "message": "m", "retryable": None}, False),
+        ({"message": "m"}, False), (1, False), ([b"c", b"m"], True),
+    ],
+)  # fmt: skip
+def test_error_of_a_request_has_a_code_and_a_message(newest, error, taken):
+    assert decodes(newest, row_frames(newest, error=error)) is taken
+
+
+@pytest.mark.parametrize(
+    ("reason", "taken"),
+    [
+        (0, True), (2**32 - 1, True), (2**32, False), (-1, False), ("x", True), (b"x", True),
+        (b"\xff", False), (True, False), ([], False),
+    ],
+)  # fmt: skip
+def test_stop_reason_is_a_token_or_a_text(newest, reason, taken):
+    frames = row_frames(newest, stop_reason=reason)
+    assert decodes(newest, frames) is taken
+    if taken:
+        read = newest.decode_outputs(frames).outputs[0].stop_reason
+        assert read == (reason.decode() if isinstance(reason, bytes) else reason)
+
+
 # --- scheduler stats -------------------------------------------------------------------------
 
 
@@ -253,6 +336,49 @@ def test_prefix_cache_key_must_be_there(codec, key):
     with pytest.raises(DecodeError) as caught:
         codec.decode_outputs(envelope(stats=STATS | LORA | {"prefix_cache_stats": cache}))
     assert caught.value.field == f"PrefixCacheStats.{key}"
+
+
+EVICTION = {"lifetime_seconds": 1.0, "idle_seconds": 2, "reuse_gaps_seconds": [1, 2.5]}
+SPEC_DECODING = {
+    "num_spec_tokens": 1, "num_drafts": 2, "num_draft_tokens": 3, "num_accepted_tokens": 4,
+    "num_accepted_tokens_per_pos": [5],
+}  # fmt: skip
+CUDAGRAPH = {
+    "num_unpadded_tokens": 1, "num_padded_tokens": 2, "num_paddings": 3, "runtime_mode": "FULL",
+}  # fmt: skip
+PERF = {"num_flops_per_gpu": 1, "num_read_bytes_per_gpu": 2, "num_write_bytes_per_gpu": 3}
+
+
+@pytest.mark.parametrize(
+    ("key", "sound", "wrong"),
+    [
+        ("kv_cache_eviction_events", [EVICTION],
+         [[EVICTION, 1], {}, [EVICTION, EVICTION | {"reuse_gaps_seconds": [1, "x"]}],
+          [EVICTION | {"idle_seconds": None}], [{"idle_seconds": 1}]]),
+        ("spec_decoding_stats", SPEC_DECODING,
+         [SPEC_DECODING | {"num_accepted_tokens_per_pos": [-1]}, {}, []]),
+        ("cudagraph_stats", CUDAGRAPH, [CUDAGRAPH | {"runtime_mode": 1}, {}]),
+        ("perf_stats", PERF, [PERF | {"num_flops_per_gpu": 1.5}, {}]),
+        ("connector_prefix_cache_stats", PREFIX_CACHE, [PREFIX_CACHE | {"reset": 0}, {}]),
+        ("kv_connector_stats", {"any": object.__name__}, [[], {1: 2}]),
+        ("num_running_reqs", 2**64 - 1, [-1, 1.0, True, None]),
+        ("kv_cache_usage", 1, ["1", None, True]),
+    ],
+)  # fmt: skip
+def test_part_of_the_stats_is_checked_to_its_last_number(codec, key, sound, wrong):
+    assert decodes(codec, envelope(stats=STATS | LORA | {key: sound}))
+    for value in wrong:
+        assert not decodes(codec, envelope(stats=STATS | LORA | {key: value})), value
+
+
+@pytest.mark.parametrize("key", LORA)
+@pytest.mark.parametrize("release", ["0.23.0", "0.24.0"])
+def test_loads_of_loras_are_looked_at_while_they_are_required(release, key):
+    codec = codec_for(release)
+    assert decodes(codec, envelope(stats=STATS | LORA | {key: {"a": 0, "b": 2**64 - 1}}))
+    for value in ({"a": 0, "b": -1}, [], {"a": "1"}):
+        taken = decodes(codec, envelope(stats=STATS | LORA | {key: value}))
+        assert taken is (release == "0.24.0"), value
 
 
 # --- classes ---------------------------------------------------------------------------------
@@ -313,6 +439,13 @@ def test_sentinel_counts_as_the_first_frame_only(codec):
 
 
 # --- encoding --------------------------------------------------------------------------------
+
+
+def test_bare_output_leaves_all_out_that_can_be(newest):
+    (body,) = newest.encode_outputs(EngineCoreOutputs(outputs=(EngineCoreOutput("r", ()),)))
+    assert msgpack.unpackb(body) == [
+        0, [["r", [], *[None] * 11, 0, *[None] * 5]], None, 0.0, None, None, None, None, None,
+    ]  # fmt: skip
 
 
 def test_every_field_of_the_release_is_written(codec):

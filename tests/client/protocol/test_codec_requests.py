@@ -32,6 +32,14 @@ def test_add_has_every_field_of_the_release(codec):
     assert len(msgpack.unpackb(body)) == codec.profile.request_fields
 
 
+def test_add_of_a_bare_request_leaves_all_out_that_can_be(newest):
+    _, body = newest.encode_add(EngineCoreRequest(RequestId("r")))
+    assert msgpack.unpackb(body) == [
+        "r", None, None, None, None, 0.0, None, None, None, None, None, 0, 0, 0, None, False, None,
+        None, None, False, None, None,
+    ]  # fmt: skip
+
+
 def test_add_with_required_fields_only_gets_the_defaults(codec):
     request = codec.decode_engine_input(add(REQUIRED)).request
     assert request == EngineCoreRequest(RequestId("r"), arrival_time=1.0)
@@ -202,3 +210,43 @@ def test_input_of_another_form_is_refused(codec, frames, field):
     with pytest.raises(DecodeError) as caught:
         codec.decode_engine_input(frames)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("frames", "count"),
+    [
+        ([], 0),
+        ([b"\x02"], 1),
+        ([b"\x02", b"\x92\x01\xc0", b"x"], 3),
+        ([b"\x02", b"\x92\x01\xc0", b"x", b"y"], 4),
+    ],
+)
+def test_input_of_other_frames_says_how_many_came(newest, frames, count):
+    with pytest.raises(DecodeError, match=f"expected type and body, got {count}$"):
+        newest.decode_engine_input(frames)
+
+
+def test_utility_call_is_read_from_its_body_whatever_aux_frames_follow(newest):
+    call = UtilityCall(client_index=2, call_id=CallId(5), method="m", args=[LARGE])
+    frames = newest.encode_utility(call)
+    assert frames[2:] == [LARGE.data]
+    read = newest.decode_engine_input(frames)
+    assert (read.client_index, read.call_id, read.method) == (2, 5, "m")
+    assert read.args == [["float32", [64], 1]]
+
+
+def test_bytes_stay_bytes_with_floats_of_either_width(newest):
+    params = {"seed": b"\xff", "extra_args": {"raw": b"\xfe"}}
+    request = EngineCoreRequest(RequestId("r"), sampling_params=params)
+    assert newest.decode_engine_input(newest.encode_add(request)).request == request
+
+
+@pytest.mark.parametrize("kind", [b"\x00", b"\x01", b"\x02", b"\x03"])
+def test_input_with_bytes_behind_its_body_is_refused(codec, kind):
+    bodies = {
+        b"\x00": msgpack.packb(REQUIRED), b"\x01": b"\x90", b"\x02": b"\x92\x01\xc0",
+        b"\x03": b"\x94\x01\x07\xa1m\x90",
+    }  # fmt: skip
+    codec.decode_engine_input([kind, bodies[kind]])
+    with pytest.raises(DecodeError, match="2 bytes behind the value"):
+        codec.decode_engine_input([kind, bodies[kind] + b"\xc0\xc0"])

@@ -208,3 +208,10 @@ def test_first_request_notice_is_a_pair(codec):
 def test_first_request_notice_of_another_form_is_refused(codec, row):
     with pytest.raises(DecodeError):
         codec.decode_first_request(packed(row))
+
+
+def test_engine_says_hello_and_ready_as_local_and_not_headless_unless_told(codec):
+    said = [codec.encode_hello(Hello()), codec.encode_ready(Ready())]
+    assert [msgpack.unpackb(body) for body in said] == [
+        {"status": status, "local": True, "headless": False} for status in ("HELLO", "READY")
+    ]

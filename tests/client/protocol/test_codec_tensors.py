@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import struct
+import sys
 
 import msgpack
 import pytest
 
 from client.protocol.codec import Codec, DecodeError, ExtValueDecodeError
-from client.protocol.codec_tensors import item_size
+from client.protocol.codec_msgpack import Where
+from client.protocol.codec_tensors import item_size, read_tensor, resolve_nested, tensor_ints
 from client.protocol.ids import RequestId
 from client.protocol.messages import EngineCoreOutput, EngineCoreOutputs, Tensor
 from client.protocol.profiles import RELEASES, profile_for
@@ -174,4 +177,212 @@ def test_pooling_output_stays_as_it_came(codec):
     ],
 )  # fmt: skip
 def test_item_size_of_dtype(dtype, size):
-    assert item_size(dtype) == size
+    found = item_size(dtype)
+    assert (type(found), found) == (type(size), size)
+
+
+# --- one tensor, read by itself ----------------------------------------------------------------
+
+WHERE = Where("Message", "Struct.field")
+RAW = msgpack.ExtType(3, b"1234")
+
+
+@pytest.mark.parametrize(("index", "data"), [(0, b"body"), (1, b"aux1"), (2, b"aux2")])
+def test_index_counts_frames_from_the_body_which_is_0(index, data):
+    read = read_tensor(["float32", [1], index], WHERE, [b"body", b"aux1", b"aux2"])
+    assert read == Tensor("float32", (1,), data)
+
+
+@pytest.mark.parametrize("index", [-1, True, False, 0.0, "0", None])
+def test_index_is_a_number_of_a_frame_and_nothing_like_it(index):
+    with pytest.raises(DecodeError, match="expected raw bytes or aux frame index"):
+        read_tensor(["float32", [1], index], WHERE, [b"body"])
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 4, 127])
+def test_raw_bytes_have_one_extension_type(code):
+    with pytest.raises(DecodeError, match=f"unsupported extension type code {code}"):
+        read_tensor(["float32", [1], msgpack.ExtType(code, b"1234")], WHERE, [b"body"])
+    assert read_tensor(["float32", [1], RAW], WHERE, [b"body"]).data == b"1234"
+
+
+@pytest.mark.parametrize("shape", [None, 1, (1,), [1.0], [True], ["1"], [2, -1]])
+def test_shape_is_an_array_of_whole_numbers(shape):
+    with pytest.raises(DecodeError, match="expected array of dimensions"):
+        read_tensor(["float32", shape, RAW], WHERE, [b""])
+
+
+@pytest.mark.parametrize("value", [None, {}, (1, 2, 3), ["float32", [1]], ["float32", [1], RAW, 1]])
+def test_tensor_is_an_array_of_three(value):
+    with pytest.raises(DecodeError, match=r"expected \[dtype, shape, data\]"):
+        read_tensor(value, WHERE, [b""])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "data"),
+    [("float32", [], b"1234"), ("int8", [0], b""), ("int8", [2, 0], b"")],
+)
+def test_tensor_without_dimensions_has_one_element_and_an_empty_one_none(dtype, shape, data):
+    read = read_tensor([dtype, shape, msgpack.ExtType(3, data)], WHERE, [b""])
+    assert read == Tensor(dtype, tuple(shape), data)
+
+
+def test_dtype_may_come_as_bytes_where_a_tensor_is_due():
+    assert read_tensor([b"float32", [1], RAW], WHERE, [b""]).dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["float32", [1], "1234"],
+        ["float32", [1], None],
+        ["float32", [1], True],
+        ["float32", [True], 1],
+        ["float32", [-1], 1],
+        ["float32", 1, 1],
+        ["float99", [1], 1],
+        [b"float32", [1], 1],
+        ["float32", [1]],
+        ["float32", [1], 1, 1],
+        ("float32", [1], 1),
+    ],
+)
+def test_what_only_resembles_a_tensor_stays_as_it_is(value):
+    assert resolve_nested({"a": [value]}, WHERE, [b"body", b"1234"]) == {"a": [value]}
+
+
+@pytest.mark.parametrize("shape", [[0], [1, 0], []])
+def test_form_of_a_tensor_is_seen_at_any_shape_and_depth(shape):
+    data = bytes(4) if shape == [] else b""
+    found = resolve_nested({"a": [{"b": ["float32", shape, 1]}]}, WHERE, [b"body", data])
+    assert found == {"a": [{"b": Tensor("float32", tuple(shape), data)}]}
+
+
+def test_integers_are_read_in_the_byte_order_of_the_dtype():
+    for dtype, data in (
+        ("<i4", (7).to_bytes(4, "little")),
+        (">i4", (7).to_bytes(4, "big")),
+        ("=i4", (7).to_bytes(4, sys.byteorder)),
+        ("int32", (7).to_bytes(4, sys.byteorder)),
+        ("<i8", (7).to_bytes(8, "little")),
+        (">i8", (7).to_bytes(8, "big")),
+        ("int64", (7).to_bytes(8, sys.byteorder)),
+    ):
+        assert tensor_ints(Tensor(dtype, (1,), data)) == (7,), dtype
+
+
+# --- logprobs and masks, at their bounds -------------------------------------------------------
+
+
+def int64(*numbers, shape=None):
+    return Tensor("<i8", shape or (len(numbers),), struct.pack(f"<{len(numbers)}q", *numbers))
+
+
+@pytest.mark.parametrize("length", [0, 1, 2])
+def test_logprobs_of_fewer_than_three_are_refused(newest, length):
+    parts = (IDS, SCORES, RANKS)[:length]
+    with pytest.raises(DecodeError, match=f"invalid length {length}, expected 3 or more"):
+        newest.decode_outputs(encoded(newest, new_logprobs=parts))
+
+
+def test_logprobs_of_several_rows_and_columns_are_taken(codec):
+    sent = (int32(*range(6), shape=(3, 2)), floats(6, (3, 2)), int32(1, 2, 3))
+    frames = encoded(codec, new_logprobs=sent)
+    assert codec.decode_outputs(frames).outputs[0].new_logprobs == sent
+
+
+def test_logprobs_without_rows_are_taken_with_and_without_columns(codec):
+    for columns in (0, 2):
+        sent = (int32(shape=(0, columns)), floats(0, (0, columns)), int32(shape=(0,)))
+        frames = encoded(codec, new_logprobs=sent)
+        assert codec.decode_outputs(frames).outputs[0].new_logprobs == sent
+
+
+@pytest.mark.parametrize(
+    ("ids", "scores", "ranks"),
+    [((1, 2), (2, 1), (1,)), ((2, 1), (1, 2), (2,)), ((1, 2), (1, 1), (1,))],
+)
+def test_logprobs_whose_shapes_differ_either_way_are_refused(newest, ids, scores, ranks):
+    def zeros(shape):
+        return int32(*[1] * math.prod(shape), shape=shape)
+
+    sent = (zeros(ids), floats(math.prod(scores), scores), zeros(ranks))
+    with pytest.raises(ExtValueDecodeError, match="shapes differ"):
+        newest.decode_outputs(encoded(newest, new_logprobs=sent))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_ranks_are_as_many_as_rows(newest, count):
+    sent = (int32(1, 2, shape=(2, 1)), floats(2, (2, 1)), int32(*[1] * count, shape=(count,)))
+    with pytest.raises(ExtValueDecodeError, match=f"length {count} does not match row count 2"):
+        newest.decode_outputs(encoded(newest, new_logprobs=sent))
+
+
+@pytest.mark.parametrize("part", [0, 2])
+def test_ids_and_ranks_have_32_bits(newest, part):
+    for number, taken in ((2**32 - 1, True), (2**32, False), (-1, False)):
+        sent = [IDS, SCORES, RANKS]
+        sent[part] = int64(number, shape=sent[part].shape)
+        frames = encoded(newest, new_logprobs=tuple(sent))
+        if taken:
+            assert newest.decode_outputs(frames).outputs[0].new_logprobs == tuple(sent)
+        else:
+            with pytest.raises(ExtValueDecodeError, match=r"expected \d\.\.4294967295, got -?\d+$"):
+                newest.decode_outputs(frames)
+
+
+def test_id_of_0_is_an_id(codec):
+    sent = (int32(0, shape=(1, 1)), SCORES, RANKS)
+    frames = encoded(codec, new_logprobs=sent)
+    assert codec.decode_outputs(frames).outputs[0].new_logprobs == sent
+
+
+def test_counts_of_tokens_are_refused_as_what_they_are(newest):
+    for cu, error, reason in (
+        ([0, 1], ExtValueDecodeError, r"expected nil for one request, got \[0, 1\]"),
+        ([-1], DecodeError, "expected integer in 0.."),
+        (3, DecodeError, "expected array, got int 3"),
+    ):
+        for field, value in (
+            ("new_logprobs", (IDS, SCORES, RANKS, cu)),
+            ("new_sampling_mask", (int32(1), None, cu)),
+        ):
+            with pytest.raises(DecodeError, match=f"cu_num_generated_tokens: {reason}") as caught:
+                newest.decode_outputs(encoded(newest, **{field: value}))
+            assert type(caught.value) is error
+
+
+@pytest.mark.parametrize(
+    ("mask", "reason"),
+    [
+        ((), "invalid length 0, expected 1 to 3"),
+        ((int32(1), None, None, None), "invalid length 4, expected 1 to 3"),
+        ((floats(1, (1,)),), r"token_ids: expected dtype in i4, int32, i8, int64, got <f4"),
+        ((int32(1, shape=(1, 1)),), "token_ids: expected rank-1 array, got rank 2"),
+        ((int32(-1),), r"token_ids: expected 0\.\.4294967295, got -1"),
+        ((int32(1), floats(2, (2,))), "offsets: expected dtype in i4"),
+        ((int32(1), int32(0, 1, shape=(1, 2))), "offsets: expected rank-1 array, got rank 2"),
+        ((int32(1), int32(1)), "offsets: no offsets into 1 token ids"),
+        ((int32(1), int32(0)), "offsets: no offsets into 1 token ids"),
+        ((int32(shape=(0,)), int32(0)), "offsets: no offsets into 0 token ids"),
+    ],
+)
+def test_sampling_mask_that_does_not_fit_is_refused(newest, mask, reason):
+    with pytest.raises(DecodeError, match=reason):
+        newest.decode_outputs(encoded(newest, new_sampling_mask=mask))
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        (int32(0),),
+        (int32(shape=(0,)), int32(0, 0)),
+        (int32(1, 2), int32(0, 2)),
+        (int32(1, 2), int32(0, 0, 2, 2)),
+        (int32(1, 2), None, None),
+        (int64(1, 2**32 - 1), int64(0, 1, 2)),
+    ],
+)
+def test_sampling_mask_at_its_bounds_is_resolved(newest, mask):
+    frames = encoded(newest, new_sampling_mask=mask)
+    assert newest.decode_outputs(frames).outputs[0].new_sampling_mask == mask

@@ -80,14 +80,14 @@ def test_profile_value_changes_only_at_its_release(field, by_release):
 @pytest.mark.parametrize("release", RELEASES)
 def test_field_names_are_those_of_the_messages(release):
     profile = profile_for(release)
-    request = [f.name for f in dataclasses.fields(EngineCoreRequest)]
-    output = [f.name for f in dataclasses.fields(EngineCoreOutput)]
+    request = list(EngineCoreRequest.__struct_fields__)
+    output = list(EngineCoreOutput.__struct_fields__)
     assert list(profile.request_field_names) == request[: profile.request_fields]
     assert list(profile.output_field_names) == [
         n for n in output if n in profile.output_field_names
     ]
     assert profile.output_fields == len(profile.output_field_names)
-    assert profile.outputs_fields <= len(dataclasses.fields(EngineCoreOutputs))
+    assert profile.outputs_fields <= len(EngineCoreOutputs.__struct_fields__)
     assert profile.typed_output_fields <= set(profile.output_field_names)
 
 

@@ -103,29 +103,36 @@ def test_second_request_on_a_connection_is_answered_or_was_told_not_to_come(
     announced, goes_on, found
 ):
     async def main():
-        got = []
+        got, asked_beside = [], []
 
         async def handle(reader, writer):
-            got.append(await reader.readuntil(b"\r\n\r\n"))
+            head = await reader.readuntil(b"\r\n\r\n")
+            if head.startswith(b"GET /health "):
+                # In between, on a connection of its own: by then a server has decided.
+                asked_beside.append(len(got))
+                writer.write(SECOND)
+                return writer.close()
+            got.append(head)
             writer.write(REFUSED % announced)
             if goes_on:
                 got.append(await reader.readuntil(b"body"))
                 got.append(await reader.readuntil(b"body"))
                 writer.write(SECOND)
-            writer.close()
+            return writer.close()
 
         listening = await asyncio.start_server(handle, "127.0.0.1", 0)
         port = listening.sockets[0].getsockname()[1]
         api = HttpApi(f"http://127.0.0.1:{port}", "m")
         step = HttpStep(id="a", verb="POST", path="/x", text="body", send="head", again=True)
         try:
-            return await api.http(step), got
+            return await api.http(step), got, asked_beside
         finally:
             await api.close()
             listening.close()
 
-    result, got = asyncio.run(main())
+    result, got, asked_beside = asyncio.run(main())
     assert (result.outcome, result.status) == found
+    assert asked_beside == [1]
     assert got[0].startswith(b"POST /x HTTP/1.1")
     if goes_on:
         assert got[1] == b"body"

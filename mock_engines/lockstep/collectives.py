@@ -1,0 +1,134 @@
+"""Where ranks meet: an operation is over when every member has entered it. Pure.
+
+There are two groups, as in a real deployment: *device* (the exchange inside each forward pass of a
+mixture of experts, dummy or not) and *host* (the exchange of unfinished work, the barrier of a
+resume). Within a group operations meet in order, not by name: whoever enters another one than its
+peers is stuck with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Group = Literal["device", "host"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """What a rank has entered: ``number`` counts the operations of its group, from 1."""
+
+    rank: int
+    group: Group
+    kind: str
+    number: int
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """An operation that does not come to its end.
+
+    Attributes:
+        entered: who waits in it.
+        missing: members that have not come.
+        mismatch: not all entered the same kind of operation.
+    """
+
+    group: Group
+    entered: tuple[Entered, ...]
+    missing: tuple[int, ...]
+    mismatch: bool
+
+
+@dataclass(slots=True)
+class _Meeting:
+    number: int = 1
+    present: dict[int, Entered] = field(default_factory=dict)
+
+
+class Collectives:
+    """All operations of one set of ranks."""
+
+    def __init__(self, ranks: Iterable[int]) -> None:
+        self._members = dict.fromkeys(sorted(ranks))
+        self._meetings: dict[Group, _Meeting] = {"device": _Meeting(), "host": _Meeting()}
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """Ranks that take part, lowest first."""
+        return tuple(self._members)
+
+    def enter(self, rank: int, group: Group, kind: str, value: Any = None) -> Mapping[int, Any]:
+        """A rank enters an operation and waits.
+
+        Returns what each rank gets, if this was the last one; else nothing.
+
+        Raises:
+            ValueError: it is no member, or is in an operation of this group already.
+        """
+        meeting = self._meetings[group]
+        if rank not in self._members or rank in meeting.present:
+            msg = f"rank {rank} cannot enter {kind}: it is no member, or waits in {group} already"
+            raise ValueError(msg)
+        meeting.present[rank] = Entered(rank, group, kind, meeting.number, value)
+        return self._finish(group)
+
+    def leave(self, rank: int) -> Mapping[int, Any]:
+        """A rank is gone for good, and the others form the group anew.
+
+        Returns what those get whose operation is complete without it, by group in turn.
+        """
+        self._members.pop(rank, None)
+        results: dict[int, Any] = {}
+        for group in self._meetings:
+            self._meetings[group].present.pop(rank, None)
+            results |= self._finish(group)
+        return results
+
+    def join(self, rank: int) -> None:
+        """A rank comes; the next operation of each group needs it too."""
+        self._members = dict.fromkeys(sorted((*self._members, rank)))
+
+    def waits(self, rank: int) -> Entered | None:
+        """The operation in which a rank waits."""
+        for meeting in self._meetings.values():
+            if rank in meeting.present:
+                return meeting.present[rank]
+        return None
+
+    def stuck(self) -> tuple[Stuck, ...]:
+        """Operations under way: who is in, and who is not."""
+        return tuple(
+            Stuck(
+                group,
+                tuple(meeting.present[rank] for rank in sorted(meeting.present)),
+                tuple(rank for rank in self._members if rank not in meeting.present),
+                mismatch=len({each.kind for each in meeting.present.values()}) > 1,
+            )
+            for group, meeting in self._meetings.items()
+            if meeting.present
+        )
+
+    def _finish(self, group: Group) -> dict[int, Any]:
+        meeting = self._meetings[group]
+        if not meeting.present or len(meeting.present) < len(self._members):
+            return {}
+        present = meeting.present
+        if len({each.kind for each in present.values()}) > 1:
+            return {}
+        result = _combine(next(iter(present.values())).kind, [e.value for e in present.values()])
+        meeting.present, meeting.number = {}, meeting.number + 1
+        return dict.fromkeys(sorted(present), result)
+
+
+def _combine(kind: str, values: list[Any]) -> Any:
+    """What all get: sums for the exchange, whether any for a resume, nothing for the rest."""
+    if kind == "sync":
+        unfinished = sum(value[0] for value in values)
+        pausing = sum(value[1] for value in values)
+        consensus = pausing == len(values)
+        # Some pause and some do not yet: nobody may stop before all have been told.
+        return (unfinished > 0 or (pausing > 0 and not consensus), consensus)
+    return any(values) if kind == "resume" else None
