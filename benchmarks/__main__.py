@@ -14,7 +14,7 @@ import sys
 import time
 from functools import partial
 
-from benchmarks import long, loops, where, whole
+from benchmarks import detection, exploring, long, loops, pairs, where, whole
 from benchmarks.peers import PEERS, Peers
 
 WARM_UP = 20
@@ -27,6 +27,13 @@ WHOLE_SHARE = 0.1
 def main() -> int:
     """Measure and print. 0, or 1 where something does not run as it should."""
     given = options()
+    if given.detection:
+        return 0 if detection.table(given.campaigns, given.mutant) else 1
+    if given.pairs:
+        limits = given.budget, given.seed, given.mutant, given.json
+        return 0 if pairs.table(*limits, missed=given.missed) else 1
+    if given.explore is not None:
+        return 0 if exploring.table(given.seed, given.explore, given.mutant) else 1
     print(f"Python {sys.version.split()[0]}; workload W: {loops.steps()} callbacks in FIFO order")
     rounds = max(1, given.rounds)
     seconds = measured(rounds, given.runs, peers=given.peers)
@@ -57,13 +64,27 @@ def options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="processes of --collection")
     parser.add_argument("--strategy", default="auto", help="strategy of --collection")
     parser.add_argument("--memory", type=int, metavar="N", help="watch memory over N schedules")
+    found = parser.add_argument_group("finding mutants, instead of speed")
+    found.add_argument("--detection", action="store_true", help="schedules to each mutant's kill")
+    found.add_argument("--campaigns", type=int, default=100, help="campaigns of --detection")
+    found.add_argument("--pairs", action="store_true", help="random walks against stall and dfs")
+    found.add_argument(
+        "--missed", action="store_true", help="--pairs: stalls where random walks kill nothing too"
+    )
+    found.add_argument("--budget", type=int, default=60, help="schedules of each, for --pairs")
+    found.add_argument("--seed", type=int, default=0, help="seed of --pairs and --explore")
+    found.add_argument(
+        "--explore", type=float, metavar="S", help="which mutants explore finds in S seconds each"
+    )
+    found.add_argument("--json", metavar="FILE", help="write what --pairs found")
+    found.add_argument("--mutant", action="append", default=[], metavar="ID", help="this one alone")
     return parser.parse_args()
 
 
 def measured(rounds: int, runs: int, *, peers: bool) -> dict[str, list[float] | str]:
     """CPU seconds of one run, for each line and round; a text where there is no number."""
     lines = {name: partial(repeat, run) for name, run in loops.RUNNERS.items()}
-    lines |= {f"whole, {name}": partial(whole.play, name) for name in whole.STRATEGIES}
+    lines |= {f"{name}, {how}": partial(whole.play, name, how) for name, how in whole.LINES}
     for play in lines.values():
         play(WARM_UP)
     seconds: dict[str, list[float] | str] = {name: [] for name in lines}
@@ -121,15 +142,14 @@ def whole_table(seconds) -> None:
     """Print the whole thing, and its share of the hand-written loop."""
     plain = statistics.median(seconds[loops.PLAIN])
     limit = statistics.median(seconds[loops.LIMIT])
-    print(
-        f"\n{'the whole thing: ' + whole.SCENARIO:42}{'ms/run':>9}{'runs/s':>9}{'share':>7}{'limit':>9}"
-    )
-    for name in whole.STRATEGIES:
-        median = statistics.median(seconds[f"whole, {name}"])
+    print(f"\n{'the whole thing':42}{'ms/run':>9}{'runs/s':>9}{'share':>7}{'limit':>9}")
+    for scenario, strategy in whole.LINES:
+        name = f"{scenario}, {strategy}"
+        median = statistics.median(seconds[name])
         share = plain / median
         met = "as wanted" if share >= WHOLE_SHARE else "NOT as wanted"
         print(
-            f"{'  ' + name:42}{median * 1e3:>9.3f}{1 / median:>9,.0f}{share:>7.3f}{limit / median:>9.3f}"
+            f"{name:42}{median * 1e3:>9.3f}{1 / median:>9,.0f}{share:>7.3f}{limit / median:>9.3f}"
             f"   {met}: at least {WHOLE_SHARE:g}"
         )
 

@@ -49,7 +49,7 @@ def memory(schedules: int, strategy: str = "random") -> list[tuple[int, float]]:
     marks = {max(STRETCH, schedules * tenth // 10 // STRETCH * STRETCH) for tenth in range(1, 11)}
     seen = []
     for played in range(STRETCH, schedules + 1, STRETCH):
-        whole.play(strategy, STRETCH)
+        whole.play(whole.LARGE, strategy, STRETCH)
         if played in marks:
             seen.append((played, us.memory_info().rss / 2**20))
     return seen

@@ -44,7 +44,7 @@ def part_of(frame: FrameType | None) -> str:
 
 def shares(schedules: int, strategy: str = "random") -> dict[str, float]:
     """Play schedules and return each part's share of the processor time, largest first."""
-    whole.play(strategy, 20)
+    whole.play(whole.LARGE, strategy, 20)
     stacks: Counter[str] = Counter()
 
     def sample(_number: int, frame: FrameType | None) -> None:
@@ -53,7 +53,7 @@ def shares(schedules: int, strategy: str = "random") -> dict[str, float]:
     before = signal.signal(signal.SIGPROF, sample)
     signal.setitimer(signal.ITIMER_PROF, INTERVAL_S, INTERVAL_S)
     try:
-        whole.play(strategy, schedules)
+        whole.play(whole.LARGE, strategy, schedules)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)

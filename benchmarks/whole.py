@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 from harness.runner import RunOptions, run_scenario
 from harness.scenario.loader import builtin_dir, load
 
-SCENARIO = "waves/stale-first-request"
-"""Two engines, an in-process coordinator, two requests, three waves."""
+SMALL = "a request and a wave"
+"""Two engines, an in-process coordinator, one request, one wave: what a search plays most."""
+LARGE = "waves/stale-first-request"
+"""The same fault forced by the script: two requests, three waves, six expectations."""
 STRATEGIES = ("fifo", "random", "auto")
-_LOADED = load(builtin_dir() / f"{SCENARIO}.yaml")
+_LOADED = {
+    SMALL: load(Path(__file__).with_name("stale_first_request.yaml")),
+    LARGE: load(builtin_dir() / f"{LARGE}.yaml"),
+}
+LINES = tuple((scenario, strategy) for scenario in _LOADED for strategy in STRATEGIES)
 _seeds = itertools.count()
 
 
-def play(strategy: str, schedules: int) -> None:
+def play(scenario: str, strategy: str, schedules: int) -> None:
     """Play schedules with the next seed, as ``wavecheck run`` does.
 
     Raises:
@@ -22,7 +29,7 @@ def play(strategy: str, schedules: int) -> None:
     """
     seed = next(_seeds)
     options = RunOptions(schedules=schedules, strategy=strategy, seed=seed)
-    result = run_scenario(_LOADED, options)
+    result = run_scenario(_LOADED[scenario], options)
     if result.status != "held" or result.schedules != schedules:
-        msg = f"{SCENARIO} under {strategy}, seed {seed}: {result.status}, {result.schedules} runs"
+        msg = f"{scenario} under {strategy}, seed {seed}: {result.status}, {result.schedules} runs"
         raise RuntimeError(msg)

@@ -21,22 +21,20 @@ protocol page, section 11.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from client.protocol.ids import Wave
 from client.protocol.messages import CoordinatorPublish, FirstRequestNotice, StartDpWave
 
 
-@dataclass(frozen=True, slots=True)
-class WaveState:
+class WaveState(msgspec.Struct, frozen=True):
     """The pair that ``call`` reads."""
 
     current_wave: Wave
     engines_running: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FirstRequest:
+class FirstRequest(msgspec.Struct, frozen=True):
     """A first request on its way to the coordinator's runner."""
 
     target: int

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import msgspec
 
 from client.abort_worker import AbortWorker
 from client.admin import AdminMethods
@@ -158,7 +159,7 @@ class EngineClient(AdminMethods, Deployment):
             registered.request_id, inner.ranks[registered.engine], registered.sink, abort
         )
         with components.admission_guard(roll_back, abort) as guard:
-            request = dataclasses.replace(
+            request = msgspec.structs.replace(
                 request, client_index=self._config.client_index, current_wave=Wave(stamped)
             )
             if self._coordinator is not None:

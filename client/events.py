@@ -7,11 +7,11 @@ compared. The client calls ``observer(event)`` synchronously, at the moment of t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRegistered:
+class RequestRegistered(msgspec.Struct, frozen=True, gc=False):
     """A request entered the in-flight registry (before its ADD is sent)."""
 
     request_id: str
@@ -20,8 +20,7 @@ class RequestRegistered:
     wave: int
 
 
-@dataclass(frozen=True, slots=True)
-class RequestReleased:
+class RequestReleased(msgspec.Struct, frozen=True, gc=False):
     """A request left the in-flight registry.
 
     ``cause``: one of ``finished``, ``rolled-back``, ``aborted``, ``auto-aborted``,
@@ -33,8 +32,7 @@ class RequestReleased:
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class AbortFailed:
+class AbortFailed(msgspec.Struct, frozen=True, gc=False):
     """An ABORT could not be sent: its engine is gone, or the client failed on the way."""
 
     engine: int
@@ -42,15 +40,13 @@ class AbortFailed:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class OutputDropped:
+class OutputDropped(msgspec.Struct, frozen=True, gc=False):
     """An output for an id that is not in flight was dropped."""
 
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class UtilityRegistered:
+class UtilityRegistered(msgspec.Struct, frozen=True, gc=False):
     """A waiter was registered for one engine of a utility call."""
 
     call_id: int
@@ -58,8 +54,7 @@ class UtilityRegistered:
     method: str
 
 
-@dataclass(frozen=True, slots=True)
-class UtilitySettled:
+class UtilitySettled(msgspec.Struct, frozen=True, gc=False):
     """One engine's outcome is known. ``error`` is the error class's name, ``None`` if ok."""
 
     call_id: int
@@ -68,30 +63,26 @@ class UtilitySettled:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class UtilityReleased:
+class UtilityReleased(msgspec.Struct, frozen=True, gc=False):
     """The waiter of a call id was removed without a reply (cancel, failure on the way)."""
 
     call_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class UtilityReplyDropped:
+class UtilityReplyDropped(msgspec.Struct, frozen=True, gc=False):
     """A late, double or unknown reply was dropped, or one whose caller left before it read it."""
 
     call_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class FirstRequestQueued:
+class FirstRequestQueued(msgspec.Struct, frozen=True, gc=False):
     """The client told its coordinator of a first request (≤ 0.32)."""
 
     engine: int
     wave: int
 
 
-@dataclass(frozen=True, slots=True)
-class FirstRequestHandled:
+class FirstRequestHandled(msgspec.Struct, frozen=True, gc=False):
     """The coordinator acted on a FirstRequest: state before and after, and its broadcast.
 
     ``broadcast_wave`` is ``None`` if nothing was broadcast.
@@ -107,8 +98,7 @@ class FirstRequestHandled:
     exclude: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class WaveNoticeHandled:
+class WaveNoticeHandled(msgspec.Struct, frozen=True, gc=False):
     """The coordinator acted on an engine's notice. ``notice``: ``complete`` or ``start``."""
 
     notice: str
@@ -121,8 +111,7 @@ class WaveNoticeHandled:
     broadcast: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorPublished:
+class CoordinatorPublished(msgspec.Struct, frozen=True, gc=False):
     """The external coordinator process published its state to the frontends."""
 
     counts: tuple[tuple[float, ...], ...] | None
@@ -130,16 +119,14 @@ class CoordinatorPublished:
     running: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorStateApplied:
+class CoordinatorStateApplied(msgspec.Struct, frozen=True, gc=False):
     """The client took over a publish of the external coordinator."""
 
     wave: int
     running: bool
 
 
-@dataclass(frozen=True, slots=True)
-class HealthFailed:
+class HealthFailed(msgspec.Struct, frozen=True, gc=False):
     """The sticky health error was set (first) or a later fatal error was seen (not first)."""
 
     error: str
@@ -147,16 +134,14 @@ class HealthFailed:
     first: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EngineConnected:
+class EngineConnected(msgspec.Struct, frozen=True, gc=False):
     """Startup finished for one engine."""
 
     engine: int
     identity: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ClientClosed:
+class ClientClosed(msgspec.Struct, frozen=True, gc=False):
     """``shutdown`` finished; ``tasks`` and ``sockets`` are what was still open after it."""
 
     tasks: tuple[str, ...]

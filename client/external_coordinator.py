@@ -12,8 +12,9 @@ Source: Python ``v1/engine/coordinator.py``; protocol page, section 12.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from client.coordinator import FirstRequest, WaveState
 from client.protocol.ids import Wave
@@ -38,27 +39,23 @@ class CoordinatorDied(Exception):  # noqa: N818  (an end, as of a process)
     """The process would have ended here: an engine sent what a coordinator must not get."""
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(msgspec.Struct, frozen=True):
     """Send the state to all frontends."""
 
     message: CoordinatorPublish
 
 
-@dataclass(frozen=True, slots=True)
-class Broadcast:
+class Broadcast(msgspec.Struct, frozen=True):
     """Send START_DP_WAVE to all engines."""
 
     message: StartDpWave
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerReady:
+class AnswerReady(msgspec.Struct, frozen=True):
     """Send ``READY`` to the engines (a late subscriber waits for it)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """Something odd to log; nothing is done about it."""
 
     text: str

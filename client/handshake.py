@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from client.errors import (
     ClientError,
@@ -51,15 +52,13 @@ class Stage(enum.Enum):
     DONE = "done"
 
 
-@dataclass(frozen=True, slots=True)
-class SendInit:
+class SendInit(msgspec.Struct, frozen=True):
     """Answer this engine's HELLO with INIT."""
 
     identity: Identity
 
 
-@dataclass(frozen=True, slots=True)
-class OpenGate:
+class OpenGate(msgspec.Struct, frozen=True):
     """Publish ``READY`` on the coordinator socket, once."""
 
 

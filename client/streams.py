@@ -19,6 +19,8 @@ import enum
 from collections import deque
 from dataclasses import dataclass
 
+import msgspec
+
 from client.errors import ClientError, RequestStreamClosed
 from client.protocol.ids import RequestId
 from client.protocol.messages import EngineCoreOutput
@@ -34,13 +36,11 @@ class StreamPhase(enum.Enum):
     DROPPED = "dropped"
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(msgspec.Struct, frozen=True):
     """There is no further item."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True):
     """Nothing yet; ask again after the next arrival."""
 
 

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
+import msgspec
+
+from harness.invariants.base import Verdict
 from harness.play import Played
 from harness.results import ExpectationResult, VerdictResult
 from harness.tape import Replayer, Tape
 from harness.trace.render import render
 from harness.verdict import VIOLATED
+
+
+@functools.lru_cache(maxsize=64)
+def _results_of(verdicts: tuple[Verdict, ...]) -> tuple[VerdictResult, ...]:
+    """Kept: they are the same for many schedules in a row."""
+    return tuple([VerdictResult(*msgspec.structs.astuple(verdict)) for verdict in verdicts])
+
+
+@functools.lru_cache(maxsize=64)
+def _breaks_a_must(verdicts: tuple[Verdict, ...]) -> bool:
+    return any(v.verdict == VIOLATED and v.level == "must" for v in verdicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +50,18 @@ class Attempt:
     @property
     def verdicts(self) -> list[VerdictResult]:
         """Verdicts in the form of a report."""
-        return [
-            VerdictResult(
-                v.invariant, v.level, v.verdict, v.reason, v.exercised, v.message, v.expected,
-                v.seen, v.witness,
-            )
-            for v in self.played.verdicts
-        ]  # fmt: skip
+        return list(self.results)
+
+    @property
+    def results(self) -> tuple[VerdictResult, ...]:
+        """The same, shared by all attempts whose verdicts are alike."""
+        return _results_of(self.played.verdicts)
 
     @property
     def violated(self) -> bool:
         """Whether it shows a violation of a ``must`` or an expectation."""
-        return any(r.outcome.status == VIOLATED for r in self.played.story.results) or any(
-            v.verdict == VIOLATED and v.level == "must" for v in self.played.verdicts
+        return _breaks_a_must(self.played.verdicts) or any(
+            r.outcome.status == VIOLATED for r in self.played.story.results
         )
 
     def event_lines(self, numbers: tuple[int, ...]) -> tuple[str, ...]:

@@ -135,22 +135,21 @@ class Driver:
             return self.story
         for index, step in enumerate(self._scenario.steps):
             self._trace.emit(StepBegan(index, step.verb))
-            what = f"step {index} ({describe_step(step)})"
             try:
                 await self._bounded(index, step)
             except DeadlineExceeded:
-                if not await self._gone(index, f"at {what}"):
+                if not await self._gone(index, f"at {_which(index, step)}"):
                     self._give_up(index, step)
                 break
             except StartFailed:
                 # At a step `connect`; it says itself what broke.
                 raise
             except Exception as error:
-                if await self._gone(index, f"at {what}"):
+                if await self._gone(index, f"at {_which(index, step)}"):
                     break
-                raise _broke(what, error) from error
+                raise _broke(_which(index, step), error) from error
             if self._ending is not None and self._ending.seen is not None:
-                await self._gone(index, f"at {what}")
+                await self._gone(index, f"at {_which(index, step)}")
                 break
             self._raise_broken()
         await self._to_the_end()
@@ -245,7 +244,7 @@ class Driver:
     def _give_up(self, index: int, step: Step) -> None:
         self.story.stuck = True
         waiting = "; ".join(self._world.waiting()) or "no task"
-        expected = f"step {index} ({describe_step(step)}) comes to its end"
+        expected = f"{_which(index, step)} comes to its end"
         seen = f"it still waits after {self._limit_s(step):g} s; alive: {waiting}"
         self.story.results.append(StepResult(index, Outcome(VIOLATED, expected, seen)))
 
@@ -554,6 +553,10 @@ def describe_step(step: Step) -> str:
     if step.finish is not None:
         return f"finish {', '.join(step.finish)}"
     return step.verb
+
+
+def _which(index: int, step: Step) -> str:
+    return f"step {index} ({describe_step(step)})"
 
 
 def _broke(what: str, error: BaseException) -> TargetError:

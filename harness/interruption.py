@@ -30,21 +30,40 @@ def listened() -> tuple[signal.Signals, ...]:
     return tuple(sorted(number for number in SIGNALS if not (away and number == hangup)))
 
 
+_handlers: list[Handler] = []
+"""Who hears the signals now is the last."""
+
+
+def _dispatch(signum: int, frame: FrameType | None) -> None:
+    _handlers[-1](signum, frame)
+
+
 @contextlib.contextmanager
 def heard(handler: Handler) -> Iterator[None]:
     """Let the signals call ``handler`` inside, then restore what was there.
 
     In a thread other than the main one nothing is heard: Python delivers signals to that only.
+    Within another one this only takes its place: setting the handlers of three signals anew for
+    each run took three hundredths of its time.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    if _handlers and signal.getsignal(signal.SIGINT) is _dispatch:
+        _handlers.append(handler)
+        try:
+            yield
+        finally:
+            _handlers.pop()
+        return
     before = {number: signal.getsignal(number) for number in listened()}
+    _handlers.append(handler)
     try:
         for number in before:
-            signal.signal(number, handler)
+            signal.signal(number, _dispatch)
         yield
     finally:
         for number, previous in before.items():
             # ``None``: it was not set by Python, which cannot set it again.
             signal.signal(number, signal.SIG_DFL if previous is None else previous)
+        _handlers.pop()

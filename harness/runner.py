@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import math
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from client.components import Components
 from client.protocol.profiles import RELEASES, Profile, profile_for
 from harness.attempt import Again, Attempt, expectation_name
 from harness.failure import FailureFile, failure_text, write_failure
+from harness.interruption import heard
 from harness.mutants import find_mutant
 from harness.play import PlaySpec, play, schedule_digest
 from harness.results import ScenarioResult
@@ -29,7 +31,7 @@ from harness.shrink.stage import Stage, stalls_of
 from harness.start_failures import start_failure
 from harness.strategies import Limits, Search, Seen, Strategy, make_search
 from harness.strategies.base import Redundant
-from harness.strategies.window import Window
+from harness.strategies.window import window_of
 from harness.tally import Part, Tally
 from harness.tape import Recorder as TapeRecorder
 from harness.tape import Tape
@@ -140,7 +142,8 @@ def run_scenario(loaded: LoadedScenario, options: RunOptions) -> ScenarioResult:
         KeyboardInterrupt: interrupted; nothing of the run is left behind.
     """
     began = time.monotonic()  # noqa: TID251 - duration for people, no decision
-    result = _run(loaded, options)
+    with heard(signal.default_int_handler):
+        result = _run(loaded, options)
     return replace(result, duration_s=round(time.monotonic() - began, 3))  # noqa: TID251
 
 
@@ -239,6 +242,11 @@ class Campaign:
             return None
         return time.monotonic() + budget  # noqa: TID251 - real time is what is spent
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether what its search explores has been explored to the end."""
+        return self._search is not None and self._search.finished
+
     def attempts(self) -> Iterator[Attempt]:
         """Play one schedule after the other, or trials where the order cannot be chosen."""
         return self._schedules() if self._target.deterministic else self._trials()
@@ -276,10 +284,11 @@ class Campaign:
             Redundant: the strategy left it.
             TargetError: it cannot be judged.
         """
-        window = Window(strategy, self._loaded.scenario.explore)
+        window = window_of(self._loaded.scenario, strategy)
         chooser = TapeRecorder(window)
         played = play(self._spec, self._target.world(chooser))
-        seen = Seen(window.asked, history_of(played.records) if history else 0)
+        past = history_of(played.records) if history else 0
+        seen = Seen(window.asked, past, tuple(strategy.places))
         tape = chooser.tape
         return Attempt(played, tape, schedule_digest(tape, played), stalls_of(strategy)), seen
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from harness.attempt import Attempt
 from harness.results import ExpectationResult, ScenarioResult, VerdictResult
-from harness.verdict import NOT_JUDGED, VIOLATED, merge_all, merge_expectations, status_of
+from harness.verdict import NOT_JUDGED, VIOLATED, is_worse, merge_expectations, status_of
 
 Wishes = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -31,13 +31,13 @@ class Part:
     @classmethod
     def of(cls, attempt: Attempt) -> Part:
         """One attempt alone."""
-        verdicts = attempt.verdicts
+        verdicts = attempt.results
         wishes = tuple(
             (verdict.invariant, attempt.event_lines(verdict.witness))
             for verdict in verdicts
             if verdict.verdict == VIOLATED and verdict.level != "must"
         )
-        return cls(tuple(attempt.expectations), tuple(verdicts), 1, wishes, (attempt.digest,))
+        return cls(tuple(attempt.expectations), verdicts, 1, wishes, (attempt.digest,))
 
 
 class Tally:
@@ -45,25 +45,53 @@ class Tally:
 
     def __init__(self) -> None:
         self._expectations: tuple[ExpectationResult, ...] = ()
-        self._verdicts: tuple[VerdictResult, ...] = ()
+        self._verdicts: dict[str, VerdictResult] = {}
+        self._exercised: dict[str, int] = {}
+        """Counted apart: a verdict is made anew only when it gets worse."""
+        self._last: tuple[VerdictResult, ...] = ()
+        self._again = 0
         self._wishes: dict[str, tuple[str, ...]] = {}
         self._digest = hashlib.sha256()
         self.played = 0
 
     def add(self, part: Part) -> None:
         """Take the attempts right behind those that are there."""
-        self._expectations = merge_expectations((self._expectations, part.expectations))
-        self._verdicts = merge_all((self._verdicts, part.verdicts))
+        if part.expectations:
+            self._expectations = merge_expectations((self._expectations, part.expectations))
+        if part.verdicts is self._last:
+            self._again += 1  # most schedules of a campaign come to the same
+        else:
+            self._take_last()
+            self._last, self._again = part.verdicts, 1
         self.played += part.played
         for name, lines in part.wishes:
             self._wishes.setdefault(name, lines)
         for digest in part.digests:
             self._digest.update(digest.encode())
 
+    def _take_last(self) -> None:
+        """Merge the verdicts of the attempts that came last, all alike."""
+        kept, exercised = self._verdicts, self._exercised
+        for verdict in self._last:
+            name = verdict.invariant
+            first = kept.get(name)
+            if first is None or is_worse(verdict, first):
+                kept[name] = verdict
+            exercised[name] = exercised.get(name, 0) + self._again * verdict.exercised
+        self._last, self._again = (), 0
+
     def part(self, digests: tuple[str, ...]) -> Part:
         """All of it as one part; the digests of its attempts are kept by whoever needs them."""
         return Part(
-            self._expectations, self._verdicts, self.played, tuple(self._wishes.items()), digests
+            self._expectations, self._merged(), self.played, tuple(self._wishes.items()), digests
+        )
+
+    def _merged(self) -> tuple[VerdictResult, ...]:
+        """What ``harness.verdict.merge_all`` makes of the verdicts of all attempts."""
+        self._take_last()
+        return tuple(
+            replace(self._verdicts[name], exercised=self._exercised[name])
+            for name in sorted(self._verdicts)
         )
 
     def result(
@@ -80,13 +108,14 @@ class Tally:
             own_invariants: those that the scenario names.
             deterministic: whether they are schedules, not trials.
         """
-        status = status_of(None, self._expectations, self._verdicts, own_invariants=own_invariants)
+        verdicts = self._merged()
+        status = status_of(None, self._expectations, verdicts, own_invariants=own_invariants)
         return replace(
             base,
             status=status,
             reason="nothing that it expects was exercised" if status == NOT_JUDGED else None,
             expectations=self._expectations,
-            verdicts=self._verdicts,
+            verdicts=verdicts,
             schedules=self.played if deterministic else 0,
             trials=0 if deterministic else self.played,
             digest=self._digest.hexdigest() if deterministic else None,

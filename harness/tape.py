@@ -7,11 +7,11 @@ labels, other options.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Protocol
 
 from harness.sim.choosing import Chooser, Labels, Ready
@@ -91,6 +91,14 @@ class Tape:
             msg = "the labels do not match the numbers of options"
             raise TapeFormatError(msg)
 
+    @classmethod
+    def recorded(cls, choices: tuple[tuple[int, int], ...]) -> Tape:
+        """Make a tape of choices that a loop has just acted on: there is nothing to check."""
+        tape = object.__new__(cls)
+        object.__setattr__(tape, "choices", choices)
+        object.__setattr__(tape, "labels", None)
+        return tape
+
     def __len__(self) -> int:
         return len(self.choices)
 
@@ -105,6 +113,10 @@ class Tape:
     def without_labels(self) -> Tape:
         """Return the choices alone."""
         return self if self.labels is None else Tape(self.choices)
+
+    def choices_as_text(self) -> str:
+        """Return the choices alone, as ``to_json`` writes them."""
+        return _encode(self.choices)
 
     def to_json(self) -> dict[str, Any]:
         """Return a compact form for ``json.dumps``.
@@ -148,11 +160,24 @@ class Tape:
 
 
 def _encode(choices: Iterable[tuple[int, int]]) -> str:
-    words = []
-    for (choice, options), run in groupby(choices):
-        times = len(list(run))
-        words.append(f"{choice}/{options}" + (f"*{times}" if times > 1 else ""))
+    words: list[str] = []
+    last, times = (0, 0), 0
+    for pair in choices:
+        if pair == last:
+            times += 1
+            continue
+        if times:
+            words.append(_word(last, times))
+        last, times = pair, 1
+    if times:
+        words.append(_word(last, times))
     return " ".join(words)
+
+
+@functools.lru_cache(maxsize=4_096)
+def _word(pair: tuple[int, int], times: int) -> str:
+    """Kept: a run's tape is of some thirty different words, and each is made for its digest."""
+    return f"{pair[0]}/{pair[1]}" + (f"*{times}" if times > 1 else "")
 
 
 def _decode(text: object) -> tuple[tuple[int, int], ...]:
@@ -234,6 +259,8 @@ class Recorder:
     def tape(self) -> Tape:
         """What was chosen so far."""
         labels = tuple(self._labels) if len(self._labels) == len(self._choices) > 0 else None
+        if labels is None:
+            return Tape.recorded(tuple(self._choices))
         return Tape(tuple(self._choices), labels)
 
 

@@ -36,12 +36,17 @@ class ExitCode(enum.IntEnum):
     """Whoever read the output went away (``| head``): 128 + SIGPIPE, as of any other program."""
 
 
+def is_worse(second: VerdictResult, first: VerdictResult) -> bool:
+    """Whether ``second`` wins over ``first``, which came before it."""
+    return second.verdict != first.verdict and _RANK[second.verdict] > _RANK[first.verdict]
+
+
 def merge_verdicts(first: VerdictResult, second: VerdictResult) -> VerdictResult:
     """Merge one invariant's verdicts of two schedules: the worst wins, occurrences add up.
 
     Of two equal verdicts the first keeps its message and witness.
     """
-    worst = second if _RANK[second.verdict] > _RANK[first.verdict] else first
+    worst = second if is_worse(second, first) else first
     if worst is first and not second.exercised:
         return first  # most invariants concern nothing in most scenarios
     return replace(worst, exercised=first.exercised + second.exercised)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import dataclasses
 import importlib
 import os
 import signal
@@ -17,18 +16,20 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
+import msgspec
+
 from client.protocol.messages import Init
 from client.protocol.profiles import profile_for
 from client.protocol.transport import SocketKind, Transport
 from mock_engines import events
 from mock_engines.behaviours.model import Action, Join, Rule
-from mock_engines.control import Control
+from mock_engines.control import ChildControl
 from mock_engines.endpoint import Endpoint
 from mock_engines.event_json import event_to_json
 from mock_engines.gates import Gates
 from mock_engines.handle import EngineSetup
 from mock_engines.join import JoinAddresses
-from mock_engines.spawn import open_control
+from mock_engines.spawn import open_child_control
 from mock_engines.specs import EngineScript
 
 PR_SET_PDEATHSIG = 1
@@ -39,7 +40,7 @@ FLUSH_ADDRESS = "tcp://127.0.0.1:0"
 class ParentWaves:
     """``WaveLink`` whose model lives in the parent."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: ChildControl) -> None:
         self._control = control
         self.current = 0
 
@@ -82,7 +83,7 @@ class ParentWaves:
 class ChildGates(Gates):
     """Gates that tell the parent what is opened here and who waits here."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: ChildControl) -> None:
         super().__init__()
         self._control = control
 
@@ -113,7 +114,7 @@ class ChildGates(Gates):
 class Child:
     """Obeys the parent's lines."""
 
-    def __init__(self, control: Control, config: dict[str, Any]) -> None:
+    def __init__(self, control: ChildControl, config: dict[str, Any]) -> None:
         self._control = control
         self._config = config
         self._gates = ChildGates(control)
@@ -154,7 +155,7 @@ class Child:
         line: dict[str, Any] = {"do": "event", "event": event_to_json(event)}
         if not isinstance(event, events.OutputSent | events.WaveNoticeSent):
             line["state"] = dict(self.endpoint.state())
-        self._control.send(line)
+        self._control.send_event(line)
         if not self._reporting:
             self._reporting = True
             asyncio.get_running_loop().call_soon(self._report)
@@ -235,7 +236,7 @@ class Child:
         await self.endpoint.joined()
         self._report()
         init = self.endpoint.init
-        known = None if init is None else dataclasses.asdict(init)
+        known = None if init is None else msgspec.structs.asdict(init)
         self._control.send({"do": "joined", "init": known})
 
     def _obey(self, line: dict[str, Any]) -> None:
@@ -296,9 +297,9 @@ def die_with(parent: int) -> None:
         os._exit(1)
 
 
-async def _main(descriptor: int) -> None:
+async def _main(descriptor: int, taken: int) -> None:
     pipe = socket.socket(fileno=descriptor)
-    control = await open_control(pipe)
+    control = await open_child_control(pipe, taken)
     config = await control.receive()
     if config is None:
         return
@@ -307,14 +308,18 @@ async def _main(descriptor: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run one engine. ``arguments``: descriptor of the pipe, process id of the parent."""
-    descriptor, parent = int(arguments[0]), int(arguments[1])
+    """Run one engine.
+
+    ``arguments``: descriptors of the pipe and of what says that events were taken; process id of
+    the parent.
+    """
+    descriptor, taken, parent = (int(argument) for argument in arguments[:3])
     die_with(parent)
     # Ctrl-C and the end of a terminal reach the whole group; the parent decides when to end us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    asyncio.run(_main(descriptor))
+    asyncio.run(_main(descriptor, taken))
 
 
 if __name__ == "__main__":

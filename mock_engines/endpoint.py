@@ -25,7 +25,7 @@ from mock_engines.behaviours.model import Action
 from mock_engines.behaviours.registry import behaviour_of
 from mock_engines.engine import MockEngine
 from mock_engines.handle import EngineSetup
-from mock_engines.join import Joining, stay_away
+from mock_engines.join import Joining, identity_of, stay_away
 from mock_engines.matching import Message, Plan, RuleBook
 from mock_engines.membership import WaveMembership
 from mock_engines.outlets import Outlets, ScriptError, Sockets
@@ -58,9 +58,9 @@ class Endpoint:
         self.rules = RuleBook(setup.script.rules, met)
         self._activity = Activity(setup.gates)
         self._waves = WaveMembership(setup.waves, setup.rank)
-        self.out = Outlets(setup.rank, Codec(setup.profile), setup.observer, self._activity.running)
-        self.init: Init | None = setup.addresses.as_init()
         self._codec = Codec(setup.profile)
+        self.out = Outlets(setup.rank, self._codec, setup.observer, self._activity.running)
+        self.init: Init | None = setup.addresses.as_init()
         self._transport = transport
         self._vanish = vanish
         self._actor = Actor(
@@ -247,7 +247,7 @@ class Endpoint:
         coordinator = sockets.coordinator_input
         if coordinator is not None:
             self._waves.enter()
-        identity = self._joining().identity
+        identity = identity_of(self.setup.script.join, rank)
         self.setup.observer(events.EngineJoined(rank, identity, coordinator is not None))
         receiver = Receiver(
             rank=rank,

@@ -8,7 +8,6 @@ shell can wake plans that wait for a state.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from client.protocol.ids import FENCE_METHOD, RequestId, Wave
@@ -91,7 +90,7 @@ class MockEngine:
         self._active.pop(request.request_id, None)
         self._active[request.request_id] = accepted
         self._on_change()
-        return replace(plan, message=Message("add", request=accepted))
+        return Plan(Message("add", request=accepted), plan.actions, plan.rule)
 
     def abort(self, request_ids: Sequence[str], seen: MockEvent | None = None) -> Plan:
         """Take an ABORT; nothing ends before the plan says so."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +13,7 @@ _TYPES: dict[str, type[Any]] = {cls.__name__: cls for cls in typing.get_args(eve
 
 def event_to_json(event: events.MockEvent) -> dict[str, Any]:
     """Return an event as a map of plain values; bytes become hex."""
-    fields = {field.name: _plain(getattr(event, field.name)) for field in dataclasses.fields(event)}
+    fields = {name: _plain(getattr(event, name)) for name in event.__struct_fields__}
     return {"kind": type(event).__name__, **fields}
 
 

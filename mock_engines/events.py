@@ -7,11 +7,11 @@ rank. Values are plain and hashable; bodies are shown decoded.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class EngineJoined:
+class EngineJoined(msgspec.Struct, frozen=True, gc=False):
     """Startup finished from the engine's point of view. ``identity`` is what it announced."""
 
     engine: int
@@ -19,15 +19,13 @@ class EngineJoined:
     coordinator: bool
 
 
-@dataclass(frozen=True, slots=True)
-class GateOpened:
+class GateOpened(msgspec.Struct, frozen=True, gc=False):
     """The engine received READY on its coordinator socket."""
 
     engine: int
 
 
-@dataclass(frozen=True, slots=True)
-class AddSeen:
+class AddSeen(msgspec.Struct, frozen=True, gc=False):
     """ADD arrived.
 
     ``aux_bytes``: sizes of aux frames; ``extra_args``: stable repr of
@@ -45,8 +43,7 @@ class AddSeen:
     aux_bytes: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AbortSeen:
+class AbortSeen(msgspec.Struct, frozen=True, gc=False):
     """ABORT arrived. ``client_index``: of the frontend on whose socket it came."""
 
     engine: int
@@ -54,8 +51,7 @@ class AbortSeen:
     client_index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class UtilitySeen:
+class UtilitySeen(msgspec.Struct, frozen=True, gc=False):
     """UTILITY arrived. ``args`` is ``repr`` of the decoded arguments."""
 
     engine: int
@@ -65,8 +61,7 @@ class UtilitySeen:
     client_index: int
 
 
-@dataclass(frozen=True, slots=True)
-class StartWaveSeen:
+class StartWaveSeen(msgspec.Struct, frozen=True, gc=False):
     """START_DP_WAVE arrived (broadcast: also at the engine that it excludes)."""
 
     engine: int
@@ -74,16 +69,14 @@ class StartWaveSeen:
     exclude: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownSeen:
+class UnknownSeen(msgspec.Struct, frozen=True, gc=False):
     """Bytes arrived that no message has; ``detail`` says why."""
 
     engine: int
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class OutputSent:
+class OutputSent(msgspec.Struct, frozen=True, gc=False):
     """One output row left. ``finish``: lower-case finish reason or ``None``."""
 
     engine: int
@@ -92,16 +85,14 @@ class OutputSent:
     finish: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedOnlySent:
+class FinishedOnlySent(msgspec.Struct, frozen=True, gc=False):
     """``finished_requests`` left without a final output."""
 
     engine: int
     request_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UtilityReplySent:
+class UtilityReplySent(msgspec.Struct, frozen=True, gc=False):
     """A utility reply left. ``failure``: its failure message; ``value``: ``repr``."""
 
     engine: int
@@ -111,8 +102,7 @@ class UtilityReplySent:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class UtilityApplied:
+class UtilityApplied(msgspec.Struct, frozen=True, gc=False):
     """A stateful utility took effect in the engine. ``state``: sorted repr of what changed."""
 
     engine: int
@@ -121,8 +111,7 @@ class UtilityApplied:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
-class WaveNoticeSent:
+class WaveNoticeSent(msgspec.Struct, frozen=True, gc=False):
     """``notice``: ``complete`` or ``start``; sent on the coordinator socket."""
 
     engine: int
@@ -130,8 +119,7 @@ class WaveNoticeSent:
     wave: int
 
 
-@dataclass(frozen=True, slots=True)
-class StatsSent:
+class StatsSent(msgspec.Struct, frozen=True, gc=False):
     """Scheduler stats left. ``path``: ``main`` or ``coordinator``; index as stamped."""
 
     engine: int
@@ -141,8 +129,7 @@ class StatsSent:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class RawSent:
+class RawSent(msgspec.Struct, frozen=True, gc=False):
     """Scripted bytes left. ``frames``: hex of each frame, cut at 64 bytes."""
 
     engine: int
@@ -150,31 +137,27 @@ class RawSent:
     frames: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EngineDied:
+class EngineDied(msgspec.Struct, frozen=True, gc=False):
     """``how``: ``sentinel``, ``close`` (sockets closed) or ``vanish`` (process gone)."""
 
     engine: int
     how: str
 
 
-@dataclass(frozen=True, slots=True)
-class EngineStalled:
+class EngineStalled(msgspec.Struct, frozen=True, gc=False):
     """The engine reads and sends nothing any more, until ``gate`` opens; its sockets stay."""
 
     engine: int
     gate: str
 
 
-@dataclass(frozen=True, slots=True)
-class EngineResumed:
+class EngineResumed(msgspec.Struct, frozen=True, gc=False):
     """A stalled engine goes on."""
 
     engine: int
 
 
-@dataclass(frozen=True, slots=True)
-class EngineIdle:
+class EngineIdle(msgspec.Struct, frozen=True, gc=False):
     """The engine has no request, no utility in work and no action under way (fence answer)."""
 
     engine: int

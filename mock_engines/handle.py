@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from client.protocol.profiles import Profile
 from mock_engines import events
@@ -42,8 +43,7 @@ class WaveLink(Protocol):
         """The engine goes on."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSetup:
+class EngineSetup(msgspec.Struct, frozen=True):
     """Everything that one engine needs.
 
     Attributes:

@@ -67,6 +67,11 @@ class JoinAddresses:
         )
 
 
+def identity_of(join: Join, rank: int) -> bytes:
+    """What an engine announces: its rank, or what its script says."""
+    return identity_from_rank(rank) if join.identity is None else bytes.fromhex(join.identity)
+
+
 @dataclass(slots=True)
 class Joining:
     """One attempt of one engine to join. Sockets belong to ``sockets`` once they are open.
@@ -89,9 +94,7 @@ class Joining:
     @property
     def identity(self) -> bytes:
         """What the engine announces."""
-        if self.join.identity is not None:
-            return bytes.fromhex(self.join.identity)
-        return identity_from_rank(self.rank)
+        return identity_of(self.join, self.rank)
 
     async def run(self) -> Init | None:
         """Join for the first time; returns the addresses that were used, if there were any."""

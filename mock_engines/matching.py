@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal
+
+import msgspec
 
 from client.protocol.messages import StartDpWave, UtilityCall
 from mock_engines import events
@@ -17,8 +18,7 @@ Kind = Literal["add", "abort", "utility", "start_wave", "act"]
 """What made an engine act: a message of this kind, or ``act``: the script, out of the blue."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """What the actions of one plan refer to.
 
     The field of its kind is set; that of an ADD only once the request is accepted.
@@ -31,8 +31,7 @@ class Message:
     start: StartDpWave | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What an engine is going to do. ``rule``: number of the rule, ``None`` = behaves well."""
 
     message: Message

@@ -314,12 +314,7 @@ class ProcessEngine:
             self._state = line["state"]
         match line["do"]:
             case "event":
-                event = event_from_json(line["event"])
-                if isinstance(event, events.EngineStalled):
-                    self._stalled(event.gate)
-                elif isinstance(event, events.EngineDied):
-                    self._vanishing = event.how == "vanish"
-                self.setup.observer(event)
+                self._event(line["event"])
             case "halt":
                 self._halt(line["gate"])
             case "joined":
@@ -338,6 +333,17 @@ class ProcessEngine:
             case "done":
                 if (error := self._commands.answered(line["id"], line["error"])) is not None:
                     self._failed(error)
+
+    def _event(self, dumped: Mapping[str, Any]) -> None:
+        """Record an event, then let the child go on: what the event is about leaves behind it."""
+        event = event_from_json(dumped)
+        if isinstance(event, events.EngineStalled):
+            self._stalled(event.gate)
+        elif isinstance(event, events.EngineDied):
+            self._vanishing = event.how == "vanish"
+        self.setup.observer(event)
+        if self._process is not None:
+            self._process.event_taken()
 
     def _wave_input(self, call: str, arguments: Mapping[str, Any]) -> None:
         waves, rank = self.setup.waves, self.setup.rank

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from client.protocol.codec_kept import Kept
 from client.protocol.messages import ReadyResponse
 from client.protocol.profiles import Profile
 from mock_engines.behaviours.model import Join
@@ -17,12 +18,18 @@ NUM_GPU_BLOCKS = 1024
 MAX_LORAS = 8
 
 
+_DEFAULTS: Kept[dict[str, Any]] = Kept()
+
+
 def default_values(profile: Profile, *, rank: int, data_parallel_size: int) -> dict[str, Any]:
     """Build the ready response of a well-behaved engine, keys in the release's order.
 
     A dense engine behaves as if it were alone and reports a ``data_parallel_size`` of 1
     (vLLM #51178), so the caller decides.
     """
+    table, key = _DEFAULTS.table(profile), (rank, data_parallel_size)
+    if (kept := table.get(key)) is not None:
+        return dict(kept)
     known: dict[str, Any] = {
         "max_model_len": 4096,
         "num_gpu_blocks": NUM_GPU_BLOCKS,
@@ -53,7 +60,9 @@ def default_values(profile: Profile, *, rank: int, data_parallel_size: int) -> d
         "coordinator_input_address": None,
         "coordinator_output_address": None,
     }
-    return {key: known.get(key) for key in profile.ready_keys}
+    values = {key: known.get(key) for key in profile.ready_keys}
+    table.keep(key, values)
+    return dict(values)
 
 
 def ready_response(

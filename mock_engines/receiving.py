@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from client.protocol.codec import Codec
 from client.protocol.codec_errors import DecodeError
@@ -25,8 +26,7 @@ from mock_engines.outlets import Outlets
 from mock_engines.stable import stable_repr
 
 
-@dataclass(frozen=True, slots=True)
-class Receiver:
+class Receiver(msgspec.Struct, frozen=True):
     """Reads the sockets of one life of an engine.
 
     Messages of a socket are handled in the order in which they arrive: the next one is taken

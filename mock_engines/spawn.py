@@ -7,9 +7,10 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
-from mock_engines.control import LINE_BYTES_MAX, Control
+from mock_engines.control import LINE_BYTES_MAX, ChildControl, Control
 
 IMPORT_ROOT = str(Path(__file__).resolve().parent.parent)
 """A child must find the package that its parent uses, however that was found."""
@@ -18,9 +19,11 @@ IMPORT_ROOT = str(Path(__file__).resolve().parent.parent)
 class ChildProcess:
     """A process that runs ``mock_engines.child``, and what can be done to it from outside."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, taken: int) -> None:
+        """``taken``: descriptor on which the child hears that an event of it was taken."""
         self._process = process
         self._halted = False
+        self._taken = taken
 
     @property
     def pid(self) -> int:
@@ -51,6 +54,13 @@ class ChildProcess:
         """End it at once (SIGKILL), halted or not."""
         self._signal(signal.SIGKILL)
 
+    def event_taken(self) -> None:
+        """Let the child go on after an event; one that is gone needs no leave."""
+        if self._taken < 0:
+            return  # it was reaped; what it had said before is still read
+        with suppress(BrokenPipeError):
+            os.write(self._taken, b"\n")
+
     def _signal(self, signum: signal.Signals) -> bool:
         if self._process.returncode is not None:
             return False
@@ -62,29 +72,43 @@ class ChildProcess:
 
     async def wait(self) -> int:
         """Wait for its end and reap it."""
-        return await self._process.wait()
+        try:
+            return await self._process.wait()
+        finally:
+            if self._taken >= 0:
+                os.close(self._taken)
+                self._taken = -1
 
 
 async def spawn() -> tuple[ChildProcess, socket.socket]:
     """Start a process; returns it with our end of the pipe, still to be opened."""
     ours, theirs = socket.socketpair()
+    heard, taken = os.pipe()
     roots = (IMPORT_ROOT, os.environ.get("PYTHONPATH"))
     try:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "mock_engines.child"),
-            *(str(theirs.fileno()), str(os.getpid())),
+            *(str(theirs.fileno()), str(heard), str(os.getpid())),
             stdin=asyncio.subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[theirs.fileno(), heard],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(root for root in roots if root)},
         )
     except BaseException:
         ours.close()
+        os.close(taken)
         raise
     finally:
         theirs.close()
-    return ChildProcess(process), ours
+        os.close(heard)
+    return ChildProcess(process, taken), ours
 
 
 async def open_control(pipe: socket.socket) -> Control:
-    """Open one end of the pipe."""
+    """Open the parent's end of the pipe."""
     return Control(*await asyncio.open_connection(sock=pipe, limit=LINE_BYTES_MAX))
+
+
+async def open_child_control(pipe: socket.socket, taken: int) -> ChildControl:
+    """Open the child's end; ``taken`` is the descriptor that says that an event was taken."""
+    reader, writer = await asyncio.open_connection(sock=pipe, limit=LINE_BYTES_MAX)
+    return ChildControl(reader, writer, pipe, taken)

@@ -34,6 +34,10 @@ class EngineScript:
         return any(happens_to_processes(rule.do) for rule in self.rules)
 
 
+PLAIN_SCRIPT = EngineScript(PLAIN_JOIN, (), None)
+"""What an engine does that no entry speaks of."""
+
+
 def happens_to_processes(actions: Iterable[Action]) -> bool:
     """Whether one of these actions lets an engine vanish or stall."""
     return any(action.die == "vanish" or action.stall is not None for action in actions)
@@ -58,6 +62,8 @@ def script_for(rank: int, specs: Sequence[EngineSpec]) -> EngineScript:
     the file's order. Rules are strung together; ``join`` and ``process`` come from the first
     entry that has them.
     """
+    if not specs:
+        return PLAIN_SCRIPT
     mine = sorted((spec for spec in specs if _concerns(spec, rank)), key=_specificity)
     joins = [spec.join for spec in mine if "join" in spec.model_fields_set]
     choices = [spec.process for spec in mine if spec.process is not None]

@@ -45,8 +45,8 @@ class RankWave:
     ``announced``: last wave for which it sent ``start_wave``; ``stalled``: it steps no further.
     """
 
-    wave: int = 0
-    running: bool = False
+    wave: int
+    running: bool
     has_work: bool = False
     announced: int | None = None
     stalled: bool = False

@@ -11,6 +11,7 @@ sampling parameters, statistics) keep the lists and dicts of msgpack.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from client.protocol import codec_outputs, codec_requests, codec_startup
@@ -69,9 +70,13 @@ class Codec:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self._packer = BodyPacker(inline_below=INLINE_BELOW_BYTES)
+
+    @functools.cached_property
+    def _client_packer(self) -> BodyPacker:
+        """Made when it is needed: engines have no use for it."""
         # Before 0.27 the client inlined every tensor that it sent.
-        inline_below = INLINE_BELOW_BYTES if profile.outbound_aux_frames else None
-        self._client_packer = BodyPacker(inline_below=inline_below)
+        inline_below = INLINE_BELOW_BYTES if self.profile.outbound_aux_frames else None
+        return BodyPacker(inline_below=inline_below)
 
     # Frontend → engine.
 

@@ -71,12 +71,7 @@ class BodyPacker:
         self._packer = msgpack.Packer(
             default=self._rest.form, use_bin_type=True, buf_size=PACK_BUFFER_BYTES
         )
-        self._packer_f32 = msgpack.Packer(
-            default=self._rest.form,
-            use_bin_type=True,
-            use_single_float=True,
-            buf_size=PACK_BUFFER_BYTES,
-        )
+        self._packer_f32: msgpack.Packer | None = None
 
     def begin(self, aux: Sequence[bytes] = ()) -> None:
         """Start a message whose first aux frames are given."""
@@ -93,12 +88,23 @@ class BodyPacker:
         Raises:
             EncodeError: it holds something that msgpack has not.
         """
-        packer = self._packer_f32 if single_float else self._packer
+        packer = self._single() if single_float else self._packer
         try:
             packed: bytes = packer.pack(value)
         except (TypeError, ValueError, OverflowError) as error:
             raise EncodeError(message, f"{type(error).__name__}: {error}") from error
         return packed
+
+    def _single(self) -> msgpack.Packer:
+        """The packer of 32 bits, made when it is needed: most codecs write none."""
+        if self._packer_f32 is None:
+            self._packer_f32 = msgpack.Packer(
+                default=self._rest.form,
+                use_bin_type=True,
+                use_single_float=True,
+                buf_size=PACK_BUFFER_BYTES,
+            )
+        return self._packer_f32
 
     def array_header(self, length: int) -> bytes:
         """Return the header of an array whose elements follow, packed one by one."""

@@ -9,10 +9,12 @@ UtilityOutput); Rust ``engine-core-client/src/protocol/output.rs``, ``utility.rs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from client.protocol.codec_errors import DecodeError, EncodeError
+from client.protocol.codec_kept import Kept, is_fixed, key_of
 from client.protocol.codec_msgpack import BodyPacker, Where, unpack
 from client.protocol.codec_output_fields import MESSAGE, READERS, read_output
 from client.protocol.codec_stats import read_stats
@@ -43,8 +45,11 @@ from client.protocol.profiles import Profile
 
 _WHOLE = Where(MESSAGE, MESSAGE)
 _ENVELOPE = {
-    name: Where(MESSAGE, f"EngineCoreOutputs.{name}") for name in EngineCoreOutputs.__slots__
+    name: Where(MESSAGE, f"EngineCoreOutputs.{name}")
+    for name in EngineCoreOutputs.__struct_fields__
 }
+
+_KINDS: Kept[OutputKind] = Kept()
 
 
 # --- encode --------------------------------------------------------------------------------
@@ -61,7 +66,7 @@ def encode_outputs(
     packer.begin(aux)
     row: list[Any] = [
         outputs.engine_index,
-        [_output_row(profile, output) for output in outputs.outputs],
+        _output_rows(profile, outputs.outputs),
         outputs.scheduler_stats,
         float(outputs.timestamp),
         _utility_row(outputs.utility_output),
@@ -76,15 +81,26 @@ def encode_outputs(
     return [packer.pack(row, MESSAGE), *packer.aux]
 
 
-def _output_row(profile: Profile, output: EngineCoreOutput) -> list[Any]:
+def _output_rows(profile: Profile, outputs: Sequence[EngineCoreOutput]) -> list[list[Any]]:
     names = profile.output_field_names
-    for name in READERS:
-        if name not in names and getattr(output, name) is not None:
+    values = operator.attrgetter(*names)
+    absent = [name for name in READERS if name not in names]
+    return [_output_row(profile, output, values, absent) for output in outputs]
+
+
+def _output_row(
+    profile: Profile,
+    output: EngineCoreOutput,
+    values: Callable[[EngineCoreOutput], tuple[Any, ...]],
+    absent: Sequence[str],
+) -> list[Any]:
+    for name in absent:
+        if getattr(output, name) is not None:
             raise EncodeError(MESSAGE, f"release {profile.release} has no field {name}")
-    row = [getattr(output, name) for name in names]
+    row = list(values(output))
     if output.error is not None:
         error = output.error
-        row[names.index("error")] = {
+        row[profile.output_field_names.index("error")] = {
             "code": error.code,
             "message": error.message,
             "retryable": error.retryable,
@@ -171,12 +187,19 @@ def classify(profile: Profile, frames: Sequence[bytes]) -> OutputKind:
     Raises:
         DecodeError: undecodable, or (≥ 0.25) of no class: "invalid wire shape".
     """
+    key = key_of(frames)
+    table = _KINDS.table(profile)
+    kept = table.get(key)
+    if kept is not None:
+        return kept
     if frames and bytes(frames[0]) == ENGINE_CORE_DEAD:
         return EngineDead()
     outputs = decode_outputs(profile, frames)
     kind = classify_outputs(outputs)
     if isinstance(kind, Unclassified) and profile.unclassified_is_decode_error:
         raise DecodeError(MESSAGE, MESSAGE, "invalid wire shape")
+    if key is not None and is_fixed(kind):
+        table.keep(key, kind, sum(map(len, frames)))
     return kind
 
 

@@ -9,10 +9,12 @@ response), ``vllm/v1/engine/coordinator.py`` (publishes); Rust
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 from client.protocol.codec_errors import DecodeError, HandshakeStatusError
+from client.protocol.codec_kept import KEPT_MAX, Kept
 from client.protocol.codec_msgpack import BodyPacker, Where, unpack
 from client.protocol.codec_values import (
     Reader,
@@ -70,6 +72,7 @@ def encode_ready(packer: BodyPacker, ready: Ready) -> bytes:
     return packer.pack(body, HANDSHAKE)
 
 
+@functools.lru_cache(maxsize=KEPT_MAX)
 def decode_hello_or_ready(body: bytes) -> Hello | Ready:
     """Decode what an engine says on the handshake socket.
 
@@ -110,6 +113,7 @@ def encode_init(packer: BodyPacker, init: Init) -> bytes:
     return packer.pack(body, "Init")
 
 
+@functools.lru_cache(maxsize=KEPT_MAX)
 def decode_init(body: bytes) -> Init:
     """Decode INIT.
 
@@ -185,6 +189,18 @@ def decode_ready_response(profile: Profile, body: bytes) -> ReadyResponse:
         DecodeError: empty (≥ 0.23), no map, a key that the release needs is missing, or a known
             value has another type.
     """
+    table = _RESPONSES.table(profile)
+    response = table.get(body)
+    if response is None:
+        response = _decode_response(profile, body)
+        table.keep(body, response, len(body))
+    return response
+
+
+_RESPONSES: Kept[ReadyResponse] = Kept()
+
+
+def _decode_response(profile: Profile, body: bytes) -> ReadyResponse:
     if not body:
         if profile.empty_registration_accepted:
             return ReadyResponse()

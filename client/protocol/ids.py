@@ -7,6 +7,7 @@ mapping refuse what does not fit instead of truncating it).
 
 from __future__ import annotations
 
+import functools
 from typing import NewType
 
 Rank = NewType("Rank", int)
@@ -26,6 +27,7 @@ RANKS_MAX = 1 << (8 * IDENTITY_BYTES)
 U32_MAX = (1 << 32) - 1
 
 
+@functools.lru_cache(maxsize=1024)
 def identity_from_rank(rank: int) -> Identity:
     """Encode a rank as its identity.
 

@@ -1,4 +1,4 @@
-"""Each message of the protocol as a frozen dataclass, in wire order.
+"""Each message of the protocol as a frozen struct, in wire order.
 
 Sources: vLLM ``vllm/v1/engine/__init__.py`` (EngineCoreRequest, EngineCoreOutput,
 EngineCoreOutputs, UtilityOutput), ``vllm/v1/engine/utils.py`` (handshake),
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from client.protocol.ids import CallId, Identity, RequestId, Wave
 
@@ -48,16 +49,14 @@ UNSUBSCRIBE_ALL = b"\x00"
 # --- startup -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(msgspec.Struct, frozen=True):
     """Engine → handshake socket: ``{"status":"HELLO","local":…,"headless":…}``."""
 
     local: bool = True
     headless: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Init:
+class Init(msgspec.Struct, frozen=True):
     """Handshake socket → engine: where to connect."""
 
     inputs: tuple[str, ...]
@@ -65,26 +64,24 @@ class Init:
     coordinator_input: str | None = None
     coordinator_output: str | None = None
     frontend_stats_publish_address: str | None = None
-    parallel_config: Mapping[str, Any] = field(default_factory=dict)
+    parallel_config: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(msgspec.Struct, frozen=True):
     """Engine → handshake socket: ``{"status":"READY",…}``; extra keys are kept, unused."""
 
     local: bool = True
     headless: bool = False
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyResponse:
+class ReadyResponse(msgspec.Struct, frozen=True):
     """Registration body: a map; ``values`` holds its keys as sent, checked by the profile.
 
     ``values`` is empty for the empty registration that ≤ 0.22.1 accepts.
     """
 
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     def get(self, key: str) -> Any:
         """Return one value, ``None`` when the key is absent."""
@@ -94,8 +91,7 @@ class ReadyResponse:
 # --- frontend → engine ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class EngineCoreRequest:
+class EngineCoreRequest(msgspec.Struct, frozen=True):
     """Body of ADD; 20, 21 (≥ 0.28) or 22 (≥ 0.31) elements on the wire."""
 
     request_id: RequestId
@@ -122,8 +118,7 @@ class EngineCoreRequest:
     kv_hints: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(msgspec.Struct, frozen=True):
     """``[dtype, shape, data]``; ``data`` is inlined (ext type 3) or an aux frame, by size."""
 
     dtype: str
@@ -131,23 +126,20 @@ class Tensor:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Add:
+class Add(msgspec.Struct, frozen=True):
     """Decoded ADD. ``aux`` holds the frames behind the body, as received."""
 
     request: EngineCoreRequest
     aux: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Abort:
+class Abort(msgspec.Struct, frozen=True):
     """Withdraw requests by internal id."""
 
     request_ids: tuple[RequestId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UtilityCall:
+class UtilityCall(msgspec.Struct, frozen=True):
     """``[client_index, call_id, method, args]``; ``args`` is always an array."""
 
     client_index: int
@@ -156,8 +148,7 @@ class UtilityCall:
     args: Sequence[Any] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StartDpWave:
+class StartDpWave(msgspec.Struct, frozen=True):
     """``[wave, exclude_engine_index | nil]``, on the coordinator socket."""
 
     wave: Wave
@@ -171,8 +162,7 @@ EngineInput = Add | Abort | UtilityCall | StartDpWave
 # --- engine → frontend or coordinator -------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RequestError:
+class RequestError(msgspec.Struct, frozen=True):
     """``error`` of an output (≥ 0.33)."""
 
     code: str
@@ -180,8 +170,7 @@ class RequestError:
     retryable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EngineCoreOutput:
+class EngineCoreOutput(msgspec.Struct, frozen=True):
     """Result of one step for one request; 13 … 19 elements on the wire."""
 
     request_id: RequestId
@@ -205,8 +194,7 @@ class EngineCoreOutput:
     error: RequestError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UtilityOutput:
+class UtilityOutput(msgspec.Struct, frozen=True):
     """``[call_id, failure_message | nil, result | nil]``; result = ``[type_info, value]``.
 
     ``value`` is the unwrapped result; a missing envelope reads as nil.
@@ -217,8 +205,7 @@ class UtilityOutput:
     value: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class EngineCoreOutputs:
+class EngineCoreOutputs(msgspec.Struct, frozen=True):
     """Output frame 0; 8 elements, 9 since 0.32."""
 
     engine_index: int = 0
@@ -235,8 +222,7 @@ class EngineCoreOutputs:
 # Closed set of kinds that `codec.classify` sorts EngineCoreOutputs into (protocol page, 5.1).
 
 
-@dataclass(frozen=True, slots=True)
-class RequestBatch:
+class RequestBatch(msgspec.Struct, frozen=True):
     """Outputs, stats or finished ids."""
 
     engine_index: int
@@ -245,37 +231,32 @@ class RequestBatch:
     finished_requests: tuple[RequestId, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class UtilityReply:
+class UtilityReply(msgspec.Struct, frozen=True):
     """One utility output and nothing else."""
 
     engine_index: int
     output: UtilityOutput
 
 
-@dataclass(frozen=True, slots=True)
-class WaveComplete:
+class WaveComplete(msgspec.Struct, frozen=True):
     """All ranks finished ``wave``."""
 
     engine_index: int
     wave: Wave
 
 
-@dataclass(frozen=True, slots=True)
-class StartWave:
+class StartWave(msgspec.Struct, frozen=True):
     """An engine asks that ``wave`` be started."""
 
     engine_index: int
     wave: Wave
 
 
-@dataclass(frozen=True, slots=True)
-class EngineDead:
+class EngineDead(msgspec.Struct, frozen=True):
     """The sentinel."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unclassified:
+class Unclassified(msgspec.Struct, frozen=True):
     """Any other combination, all-empty included; fails closed."""
 
     raw: EngineCoreOutputs
@@ -287,8 +268,7 @@ OutputKind = RequestBatch | UtilityReply | WaveComplete | StartWave | EngineDead
 # --- external coordinator -------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorPublish:
+class CoordinatorPublish(msgspec.Struct, frozen=True):
     """External coordinator → frontends: ``[counts | nil, wave, running]``, one frame."""
 
     counts: Sequence[Sequence[float]] | None
@@ -296,16 +276,14 @@ class CoordinatorPublish:
     engines_running: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FirstRequestNotice:
+class FirstRequestNotice(msgspec.Struct, frozen=True):
     """Frontend → external coordinator (≤ 0.32): ``[exclude_engine_index, wave]``."""
 
     exclude_engine_index: int
     wave: Wave
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectedEngine:
+class ConnectedEngine(msgspec.Struct, frozen=True):
     """One engine after startup."""
 
     identity: Identity

@@ -12,7 +12,7 @@ protocol page has the summary).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from packaging.version import Version
 
@@ -269,7 +269,7 @@ def _build(release: str) -> Profile:
         release=release,
         version=version,
         request_fields=request_fields,
-        request_field_names=tuple(f.name for f in fields(EngineCoreRequest))[:request_fields],
+        request_field_names=EngineCoreRequest.__struct_fields__[:request_fields],
         output_fields=len(output_names),
         output_field_names=output_names,
         output_fields_max=None if since("0.31") else len(output_names),

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 
 class SocketKind(enum.Enum):
@@ -40,8 +41,7 @@ class AddressInUseError(TransportError):
     """``bind`` on an endpoint that is already bound."""
 
 
-@dataclass(frozen=True, slots=True)
-class SocketOptions:
+class SocketOptions(msgspec.Struct, frozen=True):
     """Options of one socket.
 
     Attributes:

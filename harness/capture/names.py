@@ -7,7 +7,7 @@ parameters, results, arguments) has the keys that it carries, and positions wher
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from client.protocol.messages import EngineCoreOutputs, EngineCoreRequest
 from client.protocol.profiles import Profile
@@ -69,7 +69,7 @@ _UTILITY_OUTPUT = Schema(
     ("call_id", "failure_message", "result"), {"result": Schema(("type_info", "value"))}
 )
 _REQUEST = Schema(
-    tuple(f.name for f in fields(EngineCoreRequest)),
+    EngineCoreRequest.__struct_fields__,
     {"prompt_embeds": TENSOR, "lora_request": POSITIONAL},
 )
 # A LoRA request travels as an array of its own; the other arguments are scalars, or lists.
@@ -97,7 +97,7 @@ def schema_of(kind: str, profile: Profile, method: str = "") -> Schema:
     if kind != "outputs":
         return _FIXED.get(kind, NOTHING)
     row = Schema(profile.output_field_names, _OUTPUT_INNER)
-    names = tuple(f.name for f in fields(EngineCoreOutputs))
+    names = EngineCoreOutputs.__struct_fields__
     return Schema(names, {"outputs": Schema(each=row), "utility_output": _UTILITY_OUTPUT})
 
 

@@ -7,13 +7,13 @@ keys that are no strings, ``{"float": "nan"}`` for what is no number.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import msgpack
+import msgspec
 
 from client.protocol.messages import Tensor
 
@@ -35,8 +35,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Tensor):
         shown = {"dtype": value.dtype, "shape": list(value.shape), "hex": value.data.hex()}
         return {"tensor": shown}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        inner = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, msgspec.Struct):
+        inner = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
         return {"message": type(value).__name__, **inner}
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):

@@ -90,9 +90,13 @@ class CallBook:
                 pass
 
     def _named(self, name: str) -> list[Call]:
-        """Aborts name ops, or external ids where a scenario aborts what it never began."""
+        """Aborts name ops, or external ids where a scenario aborts what it never began.
+
+        What a client is told is the external id, and that is whoever's has it now: a later call's,
+        too. (With two frontends the same id may be the other one's, who is not told.)
+        """
         call = self.calls.get(name)
-        return [call] if call is not None else self._by_external.get(name, [])
+        return self._by_external.get(name if call is None else call.event.external_id, [])
 
     def of_request(self, request_id: str, external_id: str | None = None) -> list[Call]:
         """The calls that a request on the wire may belong to, in order of their start.

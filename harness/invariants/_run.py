@@ -36,6 +36,8 @@ class FrontendState:
         failed: it said that it failed, the first time.
         suspect: an engine did what makes a frontend fail closed: sentinel, scripted bytes.
         closing: its shutdown began, or its process ended.
+        fenced: the final fence: everything sent has arrived.
+        ended: the end of the run.
     """
 
     HANDLES: ClassVar[EventTypes] = (
@@ -46,6 +48,8 @@ class FrontendState:
         ClientClosed,
         ProcessExited,
         StepBegan,
+        Fenced,
+        RunEnded,
     )
 
     def __init__(self, *, white: bool) -> None:
@@ -54,6 +58,8 @@ class FrontendState:
         self.failed: Record | None = None
         self.suspect: Record | None = None
         self.closing: Record | None = None
+        self.fenced: Record | None = None
+        self.ended: Record | None = None
 
     @property
     def sound(self) -> bool:
@@ -70,6 +76,10 @@ class FrontendState:
                     self.suspect = self.suspect or record
             case ClientClosed() | ProcessExited() | StepBegan(verb="shutdown"):
                 self.closing = self.closing or record
+            case Fenced(phase="end"):
+                self.fenced = record
+            case RunEnded():
+                self.ended = record
             case _:
                 pass
 
@@ -81,36 +91,28 @@ class RunInvariant(Invariant):
     after ``RunEnded`` are ignored, log lines apart (a log is read with delay).
 
     Subclasses take their books from ``context.shelf``, name in ``handles`` what ``see`` itself
-    reads (``ENDS`` come anyway), and override ``see`` and, where needed, ``at_rest``.
+    reads (never ``RunEnded``), and override ``see`` and, where needed, ``at_rest``.
     """
-
-    ENDS: ClassVar[EventTypes] = (Fenced, RunEnded)
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
+        self.white = "see.client-events" in context.capabilities
+        """Whether the target reports the client's own events."""
         self.state = context.shelf.book(FrontendState, white=self.white)
-        self.ended: Record | None = None
-        self.fenced: Record | None = None
-        """The final fence: everything sent has arrived."""
 
     @classmethod
     def taker(cls, event_type: type, *, over: bool) -> Taker | None:
         """Most records go to ``see`` at once: that is called for most records of a run."""
-        if event_type in cls.ENDS:
-            return None if over else cls.on_event
+        if event_type is RunEnded:
+            return None if over or cls.at_rest is RunInvariant.at_rest else cls.on_event
         if event_type not in cls.handles or (over and event_type is not LogLine):
             return None
         return cls.see
 
     def on_event(self, record: Record) -> None:
-        """Take one of the ends."""
-        event = record.event
-        if isinstance(event, Fenced) and event.phase == "end":
-            self.fenced = record
-        self.see(record)
-        if isinstance(event, RunEnded):
-            self.ended = record
-            self.at_rest()
+        """Take the end of the run; other records go to ``see``."""
+        del record
+        self.at_rest()
 
     def see(self, record: Record) -> None:
         """Take one record; the books know it already."""
@@ -119,9 +121,14 @@ class RunInvariant(Invariant):
         """Judge what must be true at the end; ``self.ended`` is known."""
 
     @property
-    def white(self) -> bool:
-        """Whether the target reports the client's own events."""
-        return "see.client-events" in self.context.capabilities
+    def fenced(self) -> Record | None:
+        """The final fence: everything sent has arrived."""
+        return self.state.fenced
+
+    @property
+    def ended(self) -> Record | None:
+        """The end of the run, known in ``at_rest``."""
+        return self.state.ended
 
     @property
     def open_on_purpose(self) -> frozenset[str]:

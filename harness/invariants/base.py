@@ -9,11 +9,13 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar
 
+import msgspec
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
@@ -100,7 +102,6 @@ class RunContext:
     """Fed by the judge, before its checkers, up to ``RunEnded``."""
 
 
-@dataclass
 class Invariant:
     """Base of all invariants.
 
@@ -121,10 +122,12 @@ class Invariant:
     """PEP 440 specifier of the releases to which it applies; empty = all."""
     handles: ClassVar[tuple[type, ...]]
 
-    context: RunContext
     exercised: int = 0
     violation: Violation | None = None
     unjudged: str | None = None
+
+    def __init__(self, context: RunContext) -> None:
+        self.context = context
 
     def on_event(self, record: Record) -> None:
         """Take one record whose event type is in ``handles``."""
@@ -163,8 +166,7 @@ class Invariant:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True, cache_hash=True):
     """One invariant's judgement of one run. ``verdict``: held, violated or not_judged."""
 
     invariant: str
@@ -175,8 +177,12 @@ class Verdict:
     message: str = ""
     expected: str = ""
     seen: str = ""
-    witness: tuple[int, ...] = field(default=())
+    witness: tuple[int, ...] = ()
 
+
+PLAIN_MAX = 256
+"""Combinations of verdicts that are kept for a release and a target."""
+_BY_NAME = operator.attrgetter("invariant")
 
 Route = tuple[tuple[tuple[int, Taker], ...], tuple[tuple[int, Taker], ...]]
 """Where the records of one event type go: to which books, then to which checkers, each by its
@@ -195,6 +201,13 @@ class Bench:
     judging: tuple[type[Invariant], ...]
     levels: tuple[str, ...]
     skipped: tuple[Verdict, ...]
+    closing: tuple[int, ...]
+    """Places of those of the judging that have something to say at the end of the trace."""
+    plain: dict[tuple[tuple[int, str | None], ...], tuple[Verdict, ...]] = field(
+        default_factory=dict
+    )
+    """Verdicts of runs without a violation, by occurrences and reasons of those of the judging:
+    in a campaign most runs are alike in these."""
     _routes: dict[tuple[tuple[type[Book], ...], bool], dict[type, Route]] = field(
         default_factory=dict
     )
@@ -234,7 +247,8 @@ def bench_for(
             continue
         skipped.append(Verdict(cls.id, cls.level.value, "not_judged", reason, 0))
     levels = tuple(cls.level.value for cls in judging)
-    return Bench(tuple(judging), levels, tuple(skipped))
+    closing = tuple(n for n, cls in enumerate(judging) if cls.at_end is not Invariant.at_end)
+    return Bench(tuple(judging), levels, tuple(skipped), closing)
 
 
 class Judge:
@@ -245,8 +259,10 @@ class Judge:
 
     def __init__(self, invariants: Iterable[type[Invariant]], context: RunContext) -> None:
         # A shelf of its own: one that is fed by two judges would count everything twice.
-        context = replace(context, shelf=Shelf())
-        self._shelf = context.shelf
+        self._shelf = Shelf()
+        context = RunContext(
+            context.scenario, context.release, context.capabilities, context.ranks, self._shelf
+        )
         self._bench = bench_for(tuple(invariants), context.release, context.capabilities)
         self._checkers = [cls(context) for cls in self._bench.judging]
         self._books = self._shelf.books
@@ -274,26 +290,35 @@ class Judge:
     @property
     def violated(self) -> bool:
         """Whether a ``must`` was seen to break so far."""
-        return any(
-            checker.violation is not None and checker.level is Level.MUST
-            for checker in self._checkers
-        )
+        broken = [checker for checker in self._checkers if checker.violation is not None]
+        return any(checker.level is Level.MUST for checker in broken)
 
-    def verdicts(self, *, cut: bool = False) -> list[Verdict]:
+    def verdicts(self, *, cut: bool = False) -> tuple[Verdict, ...]:
         """Close the trace and judge; sorted by invariant id. Call once.
 
         ``cut``: the run broke off, so that only what was seen to break by then is judged.
         """
-        found = list(self._bench.skipped)
-        for checker, level in zip(self._checkers, self._bench.levels, strict=True):
-            if checker.violation is None:
-                if cut:
+        for place in self._bench.closing:
+            checker = self._checkers[place]
+            if checker.violation is None and not cut:
+                checker.at_end()
+        if cut:
+            for checker in self._checkers:
+                if checker.violation is None:
                     checker.unjudged = "the run broke off"
-                else:
-                    checker.at_end()
-            found.append(self._judge(checker, level))
         self._shelf.clear()
-        return sorted(found, key=lambda verdict: verdict.invariant)
+        key = None
+        if not [checker for checker in self._checkers if checker.violation is not None]:
+            key = tuple([(checker.exercised, checker.unjudged) for checker in self._checkers])
+            if (same := self._bench.plain.get(key)) is not None:
+                return same
+        found = [*self._bench.skipped, *map(self._judge, self._checkers, self._bench.levels)]
+        verdicts = tuple(sorted(found, key=_BY_NAME))
+        if key is not None:
+            if len(self._bench.plain) >= PLAIN_MAX:
+                self._bench.plain.clear()
+            self._bench.plain[key] = verdicts
+        return verdicts
 
     @staticmethod
     def _judge(checker: Invariant, level: str) -> Verdict:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from harness.invariants._run import event_types
 from harness.invariants.base import Invariant, RunContext
 from harness.trace.events import GateWasOpened, Record
-from mock_engines.behaviours.model import Join
 from mock_engines.events import EngineDied, EngineJoined, GateOpened
-from mock_engines.specs import script_for
+from mock_engines.specs import PLAIN_JOIN, script_for
 
 
 class GateBeforeReady(Invariant):
@@ -60,7 +59,7 @@ class GateBeforeReady(Invariant):
     def _join(self, record: Record, event: EngineJoined) -> None:
         again = event.engine in self._joined
         self._joined[event.engine] = record
-        join = self._joins.get(event.engine, Join())
+        join = self._joins.get(event.engine, PLAIN_JOIN)
         own_way = join.ready_before_gate or bool(join.skip)
         if again or own_way:
             return

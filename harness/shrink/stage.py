@@ -15,7 +15,7 @@ from harness.strategies.base import Strategy
 from harness.strategies.fifo import FifoStrategy
 from harness.strategies.held import Held
 from harness.strategies.stall import StallStrategy
-from harness.strategies.window import Window
+from harness.strategies.window import Window, window_of
 from harness.tape import Recorder, Tape
 from harness.targets.base import TargetError
 from harness.targets.target import Target
@@ -109,7 +109,8 @@ class _Opening:
 
     def steps_begin(self) -> None:
         """Open it."""
-        self.opened = self._choices
+        if not self._window.from_the_start:
+            self.opened = self._choices
         self._window.steps_begin()
 
     def choose(self, n: int, labels: Labels | None = None) -> int:
@@ -175,7 +176,7 @@ class Stage:
         return recorder.tape
 
     def _inner(self, strategy: Strategy) -> Window:
-        return Window(strategy, self.spec.scenario.explore)
+        return window_of(self.spec.scenario, strategy)
 
     def _window(self, strategy: Strategy) -> Recorder:
         return Recorder(self._inner(strategy))

@@ -25,11 +25,24 @@ def to_us(seconds: float) -> int:
     return round(seconds * MICROSECONDS)
 
 
-class Due(simpy.Event):
-    """A timer: an event with one callback that needs no trigger but its time.
+class Timer:
+    """One call at a time to come.
 
-    A ``simpy.Timeout`` in half the time: a run makes one timer for each step and deadline.
+    Attributes:
+        act: what is called; ``None`` once it was taken back, or handed to its event.
+        due: its event in SimPy's queue; ``None`` as long as it is in none.
     """
+
+    __slots__ = ("act", "due", "due_us")
+
+    def __init__(self, act: Callable[[simpy.Event], None], due_us: int) -> None:
+        self.act: Callable[[simpy.Event], None] | None = act
+        self.due_us = due_us
+        self.due: Due | None = None
+
+
+class Due(simpy.Event):
+    """An event with one callback that needs no trigger but its time: half a ``simpy.Timeout``."""
 
     def __init__(self, clock: Clock, act: Callable[[simpy.Event], None]) -> None:
         # The base class is left out: it makes a list, and SimPy's own timers do without it too.
@@ -46,6 +59,10 @@ class Clock(simpy.Environment):
         super().__init__(0)
         self.live = 0
         self._dead = 0
+        self._stale = 0
+        self._fresh: list[Timer] = []
+        """Timers that time has not moved since: most deadlines are taken back before it does, and
+        never get to SimPy."""
 
     @property
     def now_us(self) -> int:
@@ -53,17 +70,34 @@ class Clock(simpy.Environment):
         # Only integers are ever added to it.
         return self._now  # type: ignore[return-value]
 
-    def after(self, delay_us: int, act: Callable[[simpy.Event], None]) -> simpy.Event:
+    def after(self, delay_us: int, act: Callable[[simpy.Event], None]) -> Timer:
         """Call ``act`` once ``delay_us`` (>= 0) have passed; ties go by order of this call."""
-        timer = Due(self, act)
-        heapq.heappush(self._queue, (self._now + delay_us, NORMAL, next(self._eid), timer))
+        timer = Timer(act, self.now_us + delay_us)
+        self._fresh.append(timer)
         self.live += 1
         return timer
 
-    def discard(self, timer: simpy.Event) -> None:
+    def _enqueue(self) -> None:
+        """Hand SimPy the fresh timers that are still wanted, in the order of their making."""
+        for timer in self._fresh:
+            if timer.act is not None:
+                timer.due = Due(self, timer.act)
+                timer.act = None
+                heapq.heappush(self._queue, (timer.due_us, NORMAL, next(self._eid), timer.due))
+        self._fresh.clear()
+        self._stale = 0
+
+    def discard(self, timer: Timer) -> None:
         """Take back a timer that did not fire yet."""
-        timer.callbacks.clear()
+        timer.act = None
         self.live -= 1
+        if timer.due is None:
+            self._stale += 1
+            if self._stale > _DEAD_MIN and self._stale * 2 > len(self._fresh):
+                self._fresh = [fresh for fresh in self._fresh if fresh.act is not None]
+                self._stale = 0
+            return
+        timer.due.callbacks.clear()
         self._dead += 1
         if self._dead > _DEAD_MIN and self._dead * 2 > len(self._queue):
             # In place: SimPy and we share this list. Order is by (time, priority, number).
@@ -73,6 +107,9 @@ class Clock(simpy.Environment):
 
     def forget(self) -> None:
         """Drop all timers: the run is over, and they refer to this clock and to their handles."""
+        for timer in self._fresh:
+            timer.act = None
+        self._fresh.clear()
         for item in self._queue:
             item[3].callbacks.clear()
         self._queue.clear()
@@ -83,6 +120,7 @@ class Clock(simpy.Environment):
 
         Call only while ``live`` > 0. Dead timers on the way move the clock unseen.
         """
+        self._enqueue()
         live = self.live
         while self.live == live:
             self._fire_next()

@@ -18,6 +18,8 @@ from harness.sim.pipes import Pipe
 
 REST = "client"
 """Part of everything that is no engine: client, coordinator, callers."""
+ENGINE = "engine "
+"""How the names of an engine's tasks begin."""
 _ENGINE = re.compile(r"engine \d+\b")
 _PART: ContextVar[str] = ContextVar("part", default=REST)
 HARNESS = "main"
@@ -31,9 +33,6 @@ def current_part() -> str:
 
 def context_for(name: str) -> Context | None:
     """A context for a new task of this name, if the task begins another part; else ``None``."""
-    # Most tasks are none of an engine's, and a regular expression costs more than this.
-    if not name.startswith("engine "):
-        return None
     found = _ENGINE.match(name)
     if found is None or _PART.get() == found.group():
         return None

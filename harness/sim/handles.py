@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,32 @@ from harness.sim.clock import MICROSECONDS
 if TYPE_CHECKING:
     import simpy
 
-    from harness.sim.clock import Clock
+    from harness.sim.clock import Clock, Timer
 
 Entry = Callable[[], object]
 """One thing that may run next."""
+Task = asyncio.Task
+"""Whose step an entry may be; named here for those who know no asyncio."""
+
+
+class ReadyList(list[Entry]):
+    """The loop's list of ready entries.
+
+    Attributes:
+        looked: for whoever chooses: how many entries at its head it has looked at. New ones come
+            at the end; the loop goes back to 0 where it takes one out itself.
+    """
+
+    __slots__ = ("looked",)
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        super().__init__(entries)
+        self.looked = 0
+
+    def remove(self, entry: Entry, /) -> None:
+        """Take an entry back."""
+        super().remove(entry)
+        self.looked = 0
 
 
 class ReadyHandle(partial[object]):
@@ -81,7 +103,7 @@ class SimTimerHandle(asyncio.TimerHandle):
         self._ready = ready
         self._clock = clock
         self._cancelled = False
-        self._event: simpy.Event | None = None
+        self._event: Timer | None = None
         delay_us = due_us - clock.now_us
         if delay_us > 0:
             self._event = clock.after(delay_us, self._fire)

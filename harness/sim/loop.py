@@ -25,10 +25,18 @@ from weakref import WeakKeyDictionary
 import simpy
 
 from harness.sim.choosing import Chooser
-from harness.sim.clock import MICROSECONDS, Clock, to_us
-from harness.sim.component import context_for
+from harness.sim.clock import MICROSECONDS, Clock, Timer, to_us
+from harness.sim.component import ENGINE, context_for
 from harness.sim.errors import CallbackFailed, Deadlock, StepLimitExceeded, StuckTask
-from harness.sim.handles import Entry, ReadyHandle, SimTimerHandle, StepHandle, bind, label_of
+from harness.sim.handles import (
+    Entry,
+    ReadyHandle,
+    ReadyList,
+    SimTimerHandle,
+    StepHandle,
+    bind,
+    label_of,
+)
 from harness.sim.unavailable import refuses_the_outside
 from harness.sim.waiting import Describe, waiting
 
@@ -74,6 +82,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         orphans: exceptions that no one retrieved, in order of their tasks' creation; known
             once ``run`` is over.
         steps: entries that ran so far.
+        add_ready: puts an entry of a transport at the end of the ready list; it has a ``label``.
     """
 
     def __init__(
@@ -83,7 +92,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._step_limit = step_limit
         self._record_labels = record_labels
         self._clock = Clock()
-        self._ready: list[Entry] = []
+        self._ready = ReadyList()
+        self.add_ready: Callable[[Entry], None] = self._ready.append
         if (attach := getattr(chooser, "attach", None)) is not None:
             attach(self._ready)
         self._tasks: list[asyncio.Task[Any]] = []
@@ -160,32 +170,34 @@ class SimLoop(asyncio.AbstractEventLoop):
     def _drive(self, main: asyncio.Task[Any]) -> None:
         """Run entries until ``main`` is done. The one hot loop: locals, no calls to spare."""
         ready, choose, done = self._ready, self._chooser.choose, main.done
-        labels = self._labels if self._record_labels else None
-        interruptions = self._interruptions
-        steps, limit = self.steps, self._step_limit
+        if self._record_labels:
+            choose = partial(choose, labels=self._labels)
+        interruptions, limit = self._interruptions, self._step_limit
+        steps = self.steps
         try:
-            while not done():
+            while steps < limit:
+                steps += 1
                 if interruptions:
                     raise KeyboardInterrupt
                 n = len(ready)
+                if not n:
+                    if not self._refill():
+                        raise Deadlock(self.waiting())
+                    n = len(ready)
                 if n > 1:
-                    entry = ready.pop(choose(n) if labels is None else choose(n, labels))
-                elif n:
-                    entry = ready.pop()
-                elif self._refill():
-                    continue
+                    entry = ready.pop(choose(n))
                 else:
-                    raise Deadlock(self.waiting())
-                if steps >= limit:
-                    ready.insert(0, entry)
-                    raise StepLimitExceeded(limit, self.waiting())
-                steps += 1
+                    entry = ready.pop()
+                    ready.looked = 0
                 try:
                     entry()
                 except (SystemExit, KeyboardInterrupt):
                     raise
                 except BaseException as error:  # noqa: BLE001  (kept, and raised at the end)
                     self._callback_raised(entry, error)
+                if done():
+                    return
+            raise StepLimitExceeded(limit, self.waiting())
         finally:
             self.steps = steps
 
@@ -332,15 +344,11 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     # --- for links ---------------------------------------------------------------------------
 
-    def add_ready(self, entry: Entry) -> None:
-        """Put an entry of a transport at the end of the ready list; it has a ``label``."""
-        self._ready.append(entry)
-
     def remove_ready(self, entry: Entry) -> None:
         """Take such an entry back."""
         self._ready.remove(entry)
 
-    def after_us(self, delay_us: int, act: Callable[[simpy.Event], None]) -> simpy.Event:
+    def after_us(self, delay_us: int, act: Callable[[simpy.Event], None]) -> Timer:
         """Call ``act`` when time has moved; it may only make entries ready."""
         return self._clock.after(delay_us, act)
 
@@ -374,7 +382,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Make a callback ready ``delay`` seconds from now (to the nearest microsecond)."""
-        due_us = self._clock.now_us + to_us(delay)
+        due_us = self._clock.now_us + round(delay * MICROSECONDS)
         entry = bind(callback, args, contextvars.copy_context() if context is None else context)
         return SimTimerHandle(entry, due_us, self._ready, self._clock)
 
@@ -408,7 +416,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._tasks_made += 1
         if name is None:
             name = f"task-{self._tasks_made}"
-        if context is None:
+        if context is None and name.startswith(ENGINE):  # most tasks are none of an engine's
             context = context_for(name)
         task = asyncio.Task(coro, loop=self, name=name, context=context)
         self._tasks.append(task)

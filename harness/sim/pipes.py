@@ -142,16 +142,16 @@ class Pipe:
 
     def kick(self) -> None:
         """Put the pipe on the ready list if its head can be delivered now, else off it."""
-        can = bool(self._queue) and (callable(self._queue[0]) or self._can_deliver())
+        queue = self._queue
+        can = bool(queue) and (
+            (self.is_open and not 0 < self.unread_max <= self.unread) or callable(queue[0])
+        )
         if can and not self._is_ready:
             self._is_ready = True
             self._loop.add_ready(self)
         elif not can and self._is_ready:
             self._is_ready = False
             self._loop.remove_ready(self)
-
-    def _can_deliver(self) -> bool:
-        return self.is_open and not 0 < self.unread_max <= self.unread
 
     def __call__(self) -> None:
         """Deliver the head (the loop calls this)."""

@@ -80,8 +80,8 @@ class SimSocket:
             if self._inbox:
                 pipe, message = self._inbox.popleft()
                 pipe.unread -= 1
-                if pipe.unread_max:
-                    pipe.kick()
+                if 0 < pipe.unread_max <= pipe.unread + 1:
+                    pipe.kick()  # it was full
                 return message
             reader: asyncio.Future[None] = self._loop.create_future()
             self._readers.append(reader)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,6 +24,8 @@ class Strategy:
     title: ClassVar[str]
     wants_labels: ClassVar[bool] = False
     from_the_start: ClassVar[bool] = False
+    places: Sequence[str] = ()
+    """Names of what would have run each time it was asked, where it takes note of them."""
 
     def __init__(self, seed: int = 0, schedule: int = 0) -> None:
         self.seed = seed
@@ -64,10 +67,12 @@ class Seen:
     Attributes:
         asked: how often its strategy was asked.
         history: digest of what each part of the system went through, in its own order.
+        places: those of the strategy.
     """
 
     asked: int
     history: int = 0
+    places: tuple[str, ...] = ()
 
 
 def schedules(number: int) -> str:

@@ -8,6 +8,7 @@ pseudorandom number generators", OOPSLA 2014); its state is one 64-bit counter.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -39,6 +40,31 @@ class Stream:
 def start_of(seed: int, number: int) -> int:
     """Mixed twice, so that neighbouring seeds and numbers share no stretch of the stream."""
     return mix64((mix64((seed + GOLDEN) & MASK) + number * GOLDEN) & MASK)
+
+
+def spread(items: Sequence[T], kinds: Sequence[tuple[str, ...]], seed: int) -> Iterator[T]:
+    """Yield each item once: one of each kind, then a second of each, and so on.
+
+    ``kinds`` has one for each item, from the general to the particular: within a kind it is the
+    next word that counts. All else follows from the seed.
+    """
+    of_kind: dict[str, tuple[list[T], list[tuple[str, ...]]]] = {}
+    for item, (kind, *rest) in zip(items, kinds, strict=True):
+        mine, theirs = of_kind.setdefault(kind, ([], []))
+        mine.append(item)
+        theirs.append(tuple(rest))
+    rows: list[Iterator[T]] = []
+    for number, kind in enumerate(shuffled(list(of_kind), seed), start=1):
+        mine, theirs = of_kind[kind]
+        below = start_of(seed, number)
+        rows.append(spread(mine, theirs, below) if theirs[0] else shuffled(mine, below))
+    while rows:
+        still = []
+        for row in rows:
+            for item in islice(row, 1):
+                yield item
+                still.append(row)
+        rows = still
 
 
 def shuffled(items: Sequence[T], seed: int) -> Iterator[T]:

@@ -8,14 +8,21 @@ run has contested steps; those with two about the square of it.
 
 from __future__ import annotations
 
+import functools
+import re
 from collections import deque
 from collections.abc import Iterator
 
 from harness.sim.choosing import Labels, Ready
+from harness.sim.handles import label_of
 from harness.strategies.base import Limits, Search, Seen, Strategy, schedules
 from harness.strategies.held import Held
-from harness.strategies.shuffle import shuffled
+from harness.strategies.shuffle import spread
 
+NOTED_MAX = 500
+"""Contested steps of a run at most for which each single stall notes where others could be."""
+_UNKNOWN = "?"
+_NUMBER = re.compile(r"\d+")
 PATIENCE = 1_000
 """Choices after which what is left out runs all the same: some tasks wait for it in circles."""
 
@@ -25,23 +32,28 @@ class StallStrategy(Strategy):
 
     Args:
         at: numbers of those choices, from 0.
+        note: take note of what a further stall would leave out at each choice (``places``; empty
+            where it would change nothing).
     """
 
     name = "stall"
     title = "all schedules with at most k stalls: one task or message left out each"
 
-    def __init__(self, at: tuple[int, ...] = ()) -> None:
+    def __init__(self, at: tuple[int, ...] = (), *, note: bool = False) -> None:
         super().__init__()
         self.at = at
+        self._note = note
         self._left = frozenset(at)
         self._number = 0
         self._since: list[int] = []
         self._ready: Ready = []
+        self._names: list[str] = []
 
     def begin(self) -> None:
         """Count from 0 again."""
         self._number = 0
         self._since = []
+        self.places = self._names = []
 
     def attach(self, ready: Ready) -> None:
         """What is left out is marked in the list itself."""
@@ -59,6 +71,8 @@ class StallStrategy(Strategy):
             ready[index] = Held(ready[index])
             self._since.append(self._number)
             index += 1
+        if self._note:
+            self._names.append(label_of(ready[index]) if index < n else "")
         self._number += 1
         if self._since and self._number - self._since[0] > PATIENCE:
             return 0
@@ -68,8 +82,11 @@ class StallStrategy(Strategy):
 class StallSearch(Search):
     """First no stall, then one at every place, then two, up to ``limits.stalls``.
 
-    Within a level the order is shuffled by the seed. Where the second stall of a pair can be is
-    known from the run with the first one alone.
+    Within a level each sort of task and connection is left out once before one is a second time,
+    and each of a sort: neither a flood of messages nor a crowd of callers must use up the
+    schedules. The rest of the order is
+    shuffled by the seed. Where the second stall of a pair can be is known from the run with the
+    first one alone; one that would change no order is left out.
     """
 
     name = "stall"
@@ -79,6 +96,8 @@ class StallSearch(Search):
     def __init__(self, seed: int = 0, limits: Limits | None = None) -> None:
         super().__init__(seed, limits)
         self._asked: dict[tuple[int, ...], int] = {}
+        self._places: dict[tuple[int, ...], tuple[str, ...]] = {}
+        """What a further stall leaves out, by its place; of short runs only."""
         self._unseen: deque[tuple[int, ...]] = deque()
         self._plan = self._candidates()
         self._left = 1
@@ -94,7 +113,8 @@ class StallSearch(Search):
             return None
         self._left -= 1
         self._unseen.append(at)
-        return StallStrategy(at)
+        noted = len(at) < self.limits.stalls and self._asked.get((), 0) <= NOTED_MAX
+        return StallStrategy(at, note=noted)
 
     def decided(self, unseen: int) -> bool:
         """Within a level; where the next one's stalls can be, all of this one must tell."""
@@ -106,6 +126,7 @@ class StallSearch(Search):
         at = self._unseen.popleft()
         if len(at) < self.limits.stalls:
             self._asked[at] = seen.asked
+            self._places[at] = seen.places
 
     def told(self, *, held: bool) -> str:
         """Whether every combination was played, else which level it is at."""
@@ -125,7 +146,24 @@ class StallSearch(Search):
                 for base in bases
                 if base in self._asked
                 for place in range(base[-1] + 1 if base else 0, self._asked[base])
+                if self._name(base, place) != ""
             ]
             self._left = len(places)
-            yield from shuffled(places, self.seed + level)
+            yield from spread(places, [self._kinds(at) for at in places], self.seed + level)
             bases = [at for at in self._asked if len(at) == level]
+
+    def _name(self, base: tuple[int, ...], place: int) -> str:
+        """What a stall at ``place`` leaves out there; ``""``: nothing, it changes no order."""
+        names = self._places.get(base, ())
+        return names[place] if place < len(names) else _UNKNOWN
+
+    def _kinds(self, at: tuple[int, ...]) -> tuple[str, ...]:
+        """What the stalls leave out: what sort of thing each, then which ones."""
+        names = [self._name(at[:number], place) for number, place in enumerate(at)]
+        return (*map(_sort, names), *names)
+
+
+@functools.cache
+def _sort(name: str) -> str:
+    """What a task or a connection is, whoever's it is."""
+    return "op" if name.startswith("op ") else _NUMBER.sub("", name)

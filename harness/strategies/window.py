@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
 
+from harness.scenario.model import Scenario
 from harness.sim.choosing import Labels, Ready
-from harness.sim.handles import Entry, label_of
+from harness.sim.component import HARNESS
+from harness.sim.handles import Entry, ReadyList, SimTimerHandle, Task, label_of
+from harness.sim.pipes import Pipe
 from harness.strategies.base import Strategy
 from harness.strategies.held import Held
 
 PLUMBING = (
-    "main",
+    HARNESS,
     "callback with_deadline.<locals>.wake",
     "callback all_done.<locals>.wake",
     "callback Activity.end",
@@ -24,6 +29,8 @@ PLUMBING = (
 )
 """What touches nothing of the system: the harness on its way from one step to the next (each step
 is played by a task of its own, whose moment is a choice), and engines that count their tasks."""
+_MATTER = frozenset({Pipe, SimTimerHandle, Held})
+"""Messages, timers, and what is left out: they matter where no names are given."""
 
 
 class Window:
@@ -32,48 +39,90 @@ class Window:
     Args:
         strategy: who decides.
         names: patterns (``*``, ``?``) of the labels that its decisions are about; none = all.
+        startup: ask during the start-up too: it is what the scenario is about.
 
     Attributes:
         asked: how often the strategy was asked.
+        from_the_start: whether the start-up is among that.
     """
 
-    def __init__(self, strategy: Strategy, names: Sequence[str] = ()) -> None:
+    def __init__(
+        self, strategy: Strategy, names: Sequence[str] = (), *, startup: bool = False
+    ) -> None:
+        self.from_the_start = startup or strategy.from_the_start
         self._strategy = strategy
         self._names = tuple(names)
         self._named: dict[str, bool] = {}
-        self._ready: Ready = []
-        self._open = strategy.from_the_start
+        self._ready = ReadyList()
+        self._harness: Task[Any] | None = None
+        """The task that plays the steps, once it was seen."""
+        self._open = self.from_the_start
         self.asked = 0
 
     def begin(self) -> None:
         """Start again."""
         self._strategy.begin()
-        self._open = self._strategy.from_the_start
+        self._open = self.from_the_start
+        self._harness = None
+        self._ready.looked = 0
         self.asked = 0
 
     def attach(self, ready: Ready) -> None:
         """Pass the list on."""
-        self._ready = ready
+        # What is no loop's list does not tell what is new on it; it is looked at as it is now.
+        self._ready = ready if isinstance(ready, ReadyList) else ReadyList(ready)
         self._strategy.attach(ready)
 
     def steps_begin(self) -> None:
         """Ask from now on."""
         self._open = True
+        self._ready.looked = 0
 
     def steps_end(self) -> None:
         """Ask no longer, and let go of the tasks that the strategy may have taken note of."""
         self._open = False
+        self._harness = None
         self._strategy.end()
 
     def choose(self, n: int, labels: Labels | None = None) -> int:
         """Return what the strategy says, or the first where it is not asked."""
         if not self._open:
             return 0
-        for index in range(n):
-            if not self._matters(self._ready[index]):
-                return index
+        ready = self._ready
+        if (index := self._first_plumbing(n)) is not None:
+            ready.looked = index
+            return index
+        ready.looked = n - 1
         self.asked += 1
         return self._strategy.choose(n, labels)
+
+    def _first_plumbing(self, n: int) -> int | None:
+        """The first entry that does not matter, among those that were not looked at before.
+
+        With all of them looked at for each choice, and by their labels, this was a tenth of a run.
+        """
+        ready = self._ready
+        if self._names:
+            for index in range(ready.looked, n):
+                if not self._matters(ready[index]):
+                    return index
+            return None
+        for index in range(ready.looked, n):
+            entry = ready[index]
+            if entry.__class__ is not partial:
+                if entry.__class__ not in _MATTER and not self._matters(entry):
+                    return index
+                continue
+            owner = getattr(entry.args[0], "__self__", None)
+            if owner is self._harness and owner is not None:
+                return index
+            if owner.__class__ is Task:
+                if self._harness is None and owner.get_name() == HARNESS:
+                    self._harness = owner
+                    return index
+            elif not self._matters(entry):
+                return index
+        return None
 
     def _matters(self, entry: Entry) -> bool:
         if entry.__class__ is Held:
@@ -86,3 +135,8 @@ class Window:
             )
             self._named[label] = found
         return found
+
+
+def window_of(scenario: Scenario, strategy: Strategy) -> Window:
+    """Where a strategy is asked in this scenario: what cannot start is about its start-up."""
+    return Window(strategy, scenario.explore, startup=scenario.connect_fails)

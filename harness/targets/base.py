@@ -12,6 +12,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+import msgspec
+
 from harness.scenario.model import CallStep, GrpcStep, HttpStep, Surface, UtilityStep
 from harness.trace.events import Event, Snapshot
 from mock_engines.cluster import JoinAddresses
@@ -28,8 +30,7 @@ class StartFailed(TargetError):  # noqa: N818 - a kind of the error above
     """
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(msgspec.Struct, frozen=True):
     """How a generation ended: ``outcome`` finished or failed (a cancelled one raises).
 
     ``body``: the answer, decoded; the last event of a stream; ``None`` without a server.

@@ -15,6 +15,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from client.aio import cancel_and_wait
 from client.components import Components, Waiter
 from client.config import Bootstrapped, ClientConfig
@@ -101,7 +103,7 @@ class SecondClient(ClientFrontend):
 
     def _request(self, step: CallStep) -> EngineCoreRequest:
         request = super()._request(step)
-        return dataclasses.replace(request, request_id=_internal(request.request_id))
+        return msgspec.structs.replace(request, request_id=_internal(request.request_id))
 
     async def abort(self, request_ids: list[str]) -> None:
         """Abort by external id."""

@@ -7,7 +7,7 @@ target) and this module (callers, faults, samples, log lines; every target that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from client.events import ClientEvent
 from mock_engines.events import MockEvent
@@ -16,8 +16,7 @@ BODY_MAX = 4_000
 """Longer bodies of answers are cut to this many characters in the trace."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallStarted:
+class CallStarted(msgspec.Struct, frozen=True, gc=False):
     """A caller began a generation.
 
     ``op`` is the step id; ``external_id`` is what ADD carries as external request id (with the
@@ -31,8 +30,7 @@ class CallStarted:
     surface: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallOutput:
+class CallOutput(msgspec.Struct, frozen=True, gc=False):
     """The caller received tokens, text, or both, as its surface shows them."""
 
     op: str
@@ -41,8 +39,7 @@ class CallOutput:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CallEnded:
+class CallEnded(msgspec.Struct, frozen=True, gc=False):
     """``outcome``: finished, failed or cancelled. ``finish``: reason of a finished one.
 
     ``status``: HTTP status or name of the gRPC code, ``None`` without either.
@@ -56,8 +53,7 @@ class CallEnded:
     status: int | str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UtilityStarted:
+class UtilityStarted(msgspec.Struct, frozen=True, gc=False):
     """A caller began a utility call. ``via`` as in the scenario step."""
 
     op: str
@@ -65,8 +61,7 @@ class UtilityStarted:
     via: str
 
 
-@dataclass(frozen=True, slots=True)
-class UtilityEnded:
+class UtilityEnded(msgspec.Struct, frozen=True, gc=False):
     """``value`` is ``repr`` of the result."""
 
     op: str
@@ -77,16 +72,14 @@ class UtilityEnded:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class RequestStarted:
+class RequestStarted(msgspec.Struct, frozen=True, gc=False):
     """A caller began an ``http`` or ``grpc`` step. ``what``: verb and path, or the method."""
 
     op: str
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class RequestEnded:
+class RequestEnded(msgspec.Struct, frozen=True, gc=False):
     """An ``http`` or ``grpc`` step ended.
 
     ``status``: HTTP status, name of the gRPC code, ``None`` if there was no answer. ``body``:
@@ -101,31 +94,27 @@ class RequestEnded:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class CancelRequested:
+class CancelRequested(msgspec.Struct, frozen=True, gc=False):
     """The caller left: its task was cancelled, its connection closed, its stream dropped."""
 
     op: str
     how: str
 
 
-@dataclass(frozen=True, slots=True)
-class AbortRequested:
+class AbortRequested(msgspec.Struct, frozen=True, gc=False):
     """The caller asked for these ops to be aborted."""
 
     ops: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectEnded:
+class ConnectEnded(msgspec.Struct, frozen=True, gc=False):
     """Startup of the frontend ended. ``error``: class name or ``None``."""
 
     error: str | None
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True, gc=False):
     """The registries of a white-box target.
 
     ``in_flight``: internal ids, sorted by engine order then id; ``pending_utility``: call ids;
@@ -141,8 +130,7 @@ class Snapshot:
     departing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HealthSample:
+class HealthSample(msgspec.Struct, frozen=True, gc=False):
     """What the frontend says of its health."""
 
     healthy: bool
@@ -150,27 +138,23 @@ class HealthSample:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class FaultInjected:
+class FaultInjected(msgspec.Struct, frozen=True, gc=False):
     """A scripted fault or action of the harness began. ``what`` is for people."""
 
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class GateWasOpened:
+class GateWasOpened(msgspec.Struct, frozen=True, gc=False):
     """A named gate was opened."""
 
     gate: str
 
 
-@dataclass(frozen=True, slots=True)
-class Healed:
+class Healed(msgspec.Struct, frozen=True, gc=False):
     """All gates are open and all link faults gone; liveness may be judged after this."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fenced:
+class Fenced(msgspec.Struct, frozen=True, gc=False):
     """Everything that was sent before has arrived and been acted on.
 
     ``phase``: ``step`` or ``end`` (after healing).
@@ -179,15 +163,13 @@ class Fenced:
     phase: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(msgspec.Struct, frozen=True, gc=False):
     """The frontend was stopped. ``open_ops``: ops that had not ended after the final fence."""
 
     open_ops: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ClientReleased:
+class ClientReleased(msgspec.Struct, frozen=True, gc=False):
     """The harness gave up its last reference to a white-box client after its shutdown.
 
     ``alive``: something of the client's own still keeps it alive.
@@ -196,8 +178,7 @@ class ClientReleased:
     alive: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(msgspec.Struct, frozen=True, gc=False):
     """A line of a black-box frontend's log.
 
     ``pattern`` is the id in its pattern table or ``other``; ``fields`` its parsed values as
@@ -210,8 +191,7 @@ class LogLine:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessSampled:
+class ProcessSampled(msgspec.Struct, frozen=True, gc=False):
     """What the process of a black-box frontend used at one moment."""
 
     label: str
@@ -220,22 +200,19 @@ class ProcessSampled:
     threads: int
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsSampled:
+class MetricsSampled(msgspec.Struct, frozen=True, gc=False):
     """Samples of ``/metrics`` that were asked for: name with labels → value, sorted."""
 
     samples: tuple[tuple[str, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessExited:
+class ProcessExited(msgspec.Struct, frozen=True, gc=False):
     """A black-box frontend ended. Negative code = signal."""
 
     code: int
 
 
-@dataclass(frozen=True, slots=True)
-class StepBegan:
+class StepBegan(msgspec.Struct, frozen=True, gc=False):
     """Step ``index`` (0-based) of the scenario began."""
 
     index: int
@@ -270,8 +247,7 @@ HarnessEvent = (
 Event = ClientEvent | MockEvent | HarnessEvent
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One line of a trace. ``seq``: number from 0; ``time_us``: loop time, microseconds."""
 
     seq: int

@@ -6,7 +6,6 @@ are the same. ``tests/harness/trace`` fails if an event class has no kind.
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import functools
 import re
@@ -90,11 +89,9 @@ KIND_OF: dict[type, tuple[str, str]] = {
     client.ClientClosed: ("closed", "shutdown of the client finished"),
 }
 
-EVENT_CLASSES: tuple[type, ...] = typing.get_args(Event)
+EVENT_CLASSES: tuple[type[Event], ...] = typing.get_args(Event)
 """Every event class, client first, then mock engines, then the harness."""
-FIELDS_OF: dict[type, tuple[str, ...]] = {
-    cls: tuple(field.name for field in dataclasses.fields(cls)) for cls in EVENT_CLASSES
-}
+FIELDS_OF: dict[type, tuple[str, ...]] = {cls: cls.__struct_fields__ for cls in EVENT_CLASSES}
 """Field names of each event class, in order."""
 
 

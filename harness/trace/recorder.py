@@ -8,6 +8,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from harness.invariants.base import Judge
 from harness.scenario.model import EventMatch
 from harness.trace.events import CallStarted, Event, Record
@@ -18,16 +20,17 @@ _MICROSECONDS = 1_000_000
 
 def _getter(cls: type) -> Callable[[Any], Any]:
     fields = FIELDS_OF[cls]
-    return operator.attrgetter(*fields) if fields else lambda _event: ()
+    return operator.attrgetter(*fields) if len(fields) == 1 else msgspec.structs.astuple
 
 
-# Several times faster than the dataclass's own repr, and the digest needs no more.
+# Faster than an event's own repr, and the digest needs no more.
 _VALUES = {cls: (cls.__name__, _getter(cls)) for cls in EVENT_CLASSES}
 Listener = Callable[[Record], None]
 
 
-def _loop_time() -> float:
-    return asyncio.get_running_loop().time()
+def _text(event: Event) -> str:
+    name, values = _VALUES[event.__class__]
+    return f"{name}{values(event)!r}"
 
 
 class Recorder:
@@ -35,7 +38,6 @@ class Recorder:
 
     Attributes:
         records: the trace so far; stays empty when ``keep`` is false.
-        digest: rolling CRC-32 of all events, in order; times are left out.
     """
 
     def __init__(
@@ -53,8 +55,9 @@ class Recorder:
             keep: whether records are stored; the digest is made either way.
         """
         self.records: list[Record] = []
-        self.digest = 0
-        self._clock = _loop_time if clock is None else clock
+        self._digest = 0
+        self._digested = 0
+        self._given = self._clock = clock
         self._judge = judge
         self._keep = keep
         self._next = 0
@@ -67,17 +70,30 @@ class Recorder:
         """How many events were recorded."""
         return self._next
 
+    @property
+    def digest(self) -> int:
+        """CRC-32 of all events so far, in order; times are left out."""
+        # At once, when somebody asks: a text and a checksum for each event as it comes cost more.
+        new = self.records[self._digested :]
+        self._digested += len(new)
+        text = "".join([_text(record.event) for record in new])
+        self._digest = zlib.crc32(text.encode(), self._digest)
+        return self._digest
+
     def emit(self, event: Event) -> Record:
         """Number one event, judge it, and tell those who wait."""
-        record = Record(self._next, round(self._clock() * _MICROSECONDS), event)
+        clock = self._clock
+        if clock is None:
+            clock = self._clock = asyncio.get_running_loop().time
+        record = Record(self._next, round(clock() * _MICROSECONDS), event)
         self._next += 1
         cls = event.__class__
-        name, values = _VALUES[cls]
-        self.digest = zlib.crc32(f"{name}{values(event)!r}".encode(), self.digest)
         if isinstance(event, CallStarted):
             self._calls[event.op] = event
         if self._keep:
             self.records.append(record)
+        else:
+            self._digest = zlib.crc32(_text(event).encode(), self._digest)
         if self._judge is not None:
             self._judge.feed(record)
         hearing = self._hearing.get(cls)
@@ -88,7 +104,7 @@ class Recorder:
         return record
 
     def _who_hears(self, cls: type) -> tuple[Listener, ...]:
-        return tuple(listener for listener, kinds in self._listeners if not kinds or cls in kinds)
+        return tuple([heard for heard, kinds in self._listeners if not kinds or cls in kinds])
 
     def subscribe(self, callback: Listener, *kinds: type) -> Callable[[], None]:
         """Call ``callback`` for each later record; returns what ends the subscription.
@@ -113,11 +129,13 @@ class Recorder:
         They refer to the trace, so that a run would stay in memory until a garbage collection.
         """
         self._judge = None
+        self._clock = self._given
         self._listeners.clear()
         self._hearing.clear()
 
     def take_records(self) -> list[Record]:
         """Hand the records over, and keep none."""
+        self._digest, self._digested = self.digest, 0
         records, self.records = self.records, []
         return records
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import inspect
 import pkgutil
@@ -72,7 +71,7 @@ def action_problems(actions: Iterable[Action], kind: Kind) -> list[str]:
 
 def fields_of(kind: Kind) -> tuple[str, ...]:
     """Return the names that ``where`` of a rule for this kind of message may use."""
-    return tuple(field.name for field in dataclasses.fields(EVENT_OF[kind]))
+    return EVENT_OF[kind].__struct_fields__
 
 
 def rule_problems(rule: Rule) -> list[str]:

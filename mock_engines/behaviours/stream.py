@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
+
+import msgspec
 
 from client.protocol.messages import EngineCoreOutput, FinishReason, RequestError
 from mock_engines.behaviours.base import Behaviour, EngineIO, ScriptError
@@ -79,7 +80,7 @@ def _last_row(row: EngineCoreOutput, spec: Stream, io: EngineIO) -> EngineCoreOu
             message=str(spec.error.get("message", "")),
             retryable=bool(spec.error.get("retryable", False)),
         )
-    return replace(
+    return msgspec.structs.replace(
         row,
         finish_reason=finish_reason(spec.finish),
         stop_reason=spec.stop_reason,

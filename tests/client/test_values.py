@@ -9,18 +9,18 @@ from types import ModuleType
 import pytest
 
 from client import config, coordinator, events, external_coordinator, handshake, routing, streams
-from client.protocol import messages, profiles
+from client.protocol import messages, profiles, transport
 from mock_engines import waves
 
 MODULES = (
     config, coordinator, events, external_coordinator, handshake, messages, profiles, routing,
-    streams, waves,
+    streams, transport, waves,
 )  # fmt: skip
 """Modules that hold values, and no class with a life beside those of ``STATES``."""
 
 STATES = {
     "AutoWaves", "CoordinatorState", "ExternalCoordinatorState", "ExternalView", "HandshakeState",
-    "RankWave", "Routing", "StreamState",
+    "RankWave", "Routing", "Socket", "StreamState", "Transport",
 }  # fmt: skip
 """Objects that change: each belongs to one owner."""
 

@@ -191,7 +191,7 @@ def story_of(*found):
     return Story(results=[StepResult(step, Outcome(status, "", "")) for step, status in found])
 
 
-BASE = Played(story_of((0, "held")), [verdict()], [], 0xABC)
+BASE = Played(story_of((0, "held")), (verdict(),), [], 0xABC)
 TAPE = Tape(((0, 2), (1, 3)))
 
 
@@ -202,9 +202,9 @@ TAPE = Tape(((0, 2), (1, 3)))
         (Tape(((0, 3), (1, 3))), BASE),
         (Tape(((0, 2),)), BASE),
         (TAPE, replace(BASE, event_digest=0xABD)),
-        (TAPE, replace(BASE, verdicts=[verdict(outcome="violated")])),
-        (TAPE, replace(BASE, verdicts=[verdict("wave.complete-advances-once")])),
-        (TAPE, replace(BASE, verdicts=[verdict(), verdict("z")])),
+        (TAPE, replace(BASE, verdicts=(verdict(outcome="violated"),))),
+        (TAPE, replace(BASE, verdicts=(verdict("wave.complete-advances-once"),))),
+        (TAPE, replace(BASE, verdicts=(verdict(), verdict("z")))),
         (TAPE, replace(BASE, story=story_of((0, "violated")))),
         (TAPE, replace(BASE, story=story_of((1, "held")))),
         (TAPE, replace(BASE, story=story_of())),
@@ -218,7 +218,7 @@ def test_digest_covers_neither_labels_nor_texts_nor_times():
     labelled = Tape(TAPE.choices, (("a", "b"), ("c", "d", "e")))
     played = replace(
         BASE,
-        verdicts=[verdict(message="m", expected="e", seen="s", witness=(1,))],
+        verdicts=(verdict(message="m", expected="e", seen="s", witness=(1,)),),
         records=perform("steps:\n  - fence: true\n").records,
     )
     assert schedule_digest(labelled, played) == schedule_digest(TAPE, BASE)

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from pathlib import Path
 
+import msgspec
 import pytest
 from packaging.version import Version
 
@@ -355,13 +356,13 @@ def test_failure_file_is_about_what_tells_most(on, monkeypatch, tmp_path, named,
             "request.accepted-ends", "request.no-output-after-end", "wave.never-rewinds",
         }  # fmt: skip
         verdicts = [
-            dataclasses.replace(
+            msgspec.structs.replace(
                 v, verdict="violated", witness=(sorted(broken).index(v.invariant),)
             )
             if v.invariant in broken else v
             for v in played.verdicts
         ]  # fmt: skip
-        return dataclasses.replace(played, verdicts=verdicts)
+        return dataclasses.replace(played, verdicts=tuple(verdicts))
 
     real = runner_module.play
     monkeypatch.setattr(runner_module, "play", lambda *a: all_violated(real(*a)))
@@ -375,8 +376,8 @@ def test_failure_file_is_about_what_tells_most(on, monkeypatch, tmp_path, named,
 def test_should_invariant_alone_makes_no_failure(on, monkeypatch, tmp_path):
     def only_should(played):
         first, *rest = played.verdicts
-        broken = dataclasses.replace(first, level="should", verdict="violated")
-        return dataclasses.replace(played, verdicts=[broken, *rest])
+        broken = msgspec.structs.replace(first, level="should", verdict="violated")
+        return dataclasses.replace(played, verdicts=(broken, *rest))
 
     real = runner_module.play
     monkeypatch.setattr(runner_module, "play", lambda *a: only_should(real(*a)))
@@ -541,7 +542,7 @@ def test_violated_should_keeps_its_events_as_text(on, tmp_path):
 
 def test_times_of_a_real_clock_count_from_the_start_of_the_run():
     played = perform(HOLDS)
-    late = [dataclasses.replace(r, time_us=r.time_us + 6_000_000_000) for r in played.records]
+    late = [msgspec.structs.replace(r, time_us=r.time_us + 6_000_000_000) for r in played.records]
     attempt = Attempt(dataclasses.replace(played, records=late), None, "")
     assert attempt.event_lines((0,))[0].startswith("#0  t=0.000s  ")
 

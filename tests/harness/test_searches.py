@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from client.protocol.transport import SocketKind, SocketOptions
+from harness.scenario.selection import load_all, select
 from harness.sim.links import SimTransport
 from harness.sim.loop import SimLoop
 from harness.strategies import (
@@ -23,9 +24,9 @@ from harness.strategies.base import Redundant
 from harness.strategies.dfs import DfsSearch
 from harness.strategies.held import Held
 from harness.strategies.pct import PctStrategy
-from harness.strategies.shuffle import Stream, shuffled
+from harness.strategies.shuffle import Stream, shuffled, spread
 from harness.strategies.stall import PATIENCE, StallStrategy
-from harness.strategies.window import PLUMBING, Window
+from harness.strategies.window import PLUMBING, Window, window_of
 from harness.tape import Recorder, Replayer
 
 
@@ -196,6 +197,81 @@ def test_seed_shuffles_the_places_and_repeats_them():
     assert order(3) == order(3)
     assert order(3) != order(4)
     assert sorted(order(3)) == sorted(order(4))
+
+
+def test_each_task_is_left_out_once_before_one_is_a_second_time():
+    """A flood of messages to one of them must not use up the schedules."""
+    places = ("flood",) * 90 + ("a", "b", "a") + ("flood",) * 90
+    firsts = set()
+    for seed in range(10):
+        search = make_search("stall", seed, Limits(stalls=1))
+        search.next()
+        search.saw(Seen(len(places), places=places))
+        order = []
+        while (strategy := search.next()) is not None:
+            order.append(strategy.at[0])
+            search.saw(Seen(len(places)))
+        assert sorted(order) == list(range(len(places)))
+        assert {places[place] for place in order[:3]} == {"flood", "a", "b"}
+        assert {places[place] for place in order[3:5]} == {"flood", "a"}
+        firsts.add(order[0])
+    assert len(firsts) > 3
+
+
+def test_crowd_of_callers_counts_as_one_of_its_sort():
+    places = (*(f"op c{number}" for number in range(50)), "engine 0: add", "engine 1: add")
+    search = make_search("stall", 0, Limits(stalls=1))
+    search.next()
+    search.saw(Seen(len(places), places=places))
+    order = [places[search.next().at[0]] for _ in range(4)]
+    assert {name.split()[0] for name in order[:2]} == {"op", "engine"}
+    assert {name for name in order if name.startswith("engine")} == set(places[-2:])
+
+
+def test_schedule_notes_what_each_stall_would_leave_out():
+    strategy = StallStrategy(note=True)
+    _, tape = run(strategy, two_writers)
+    assert len(strategy.places) == len(tape)
+    assert len(set(strategy.places)) > 1
+    silent = StallStrategy((1,))
+    run(silent, two_writers)
+    assert silent.places == []
+
+
+def test_further_stall_that_changes_no_order_is_not_played():
+    async def three(log):
+        async def write(name):
+            for number in range(2):
+                log.append(f"{name}{number}")
+                await Turn()
+
+        for task in [asyncio.get_running_loop().create_task(write(name)) for name in "abc"]:
+            await task
+
+    fewer, more, empty = set(), set(), 0
+    for played, notes in ((fewer, True), (more, False)):
+        search = make_search("stall", 0, Limits(stalls=3))
+        while (strategy := search.next()) is not None:
+            log, tape = run(strategy, three)
+            played.add((strategy.at, tuple(log)))
+            places = tuple(strategy.places) if notes else ()
+            empty += places.count("")
+            search.saw(Seen(len(tape), places=places))
+    assert empty > 0
+    assert 0 < len(more - fewer) <= empty
+    assert {log for _, log in fewer} == {log for _, log in more}
+
+
+def test_schedule_without_stalls_notes_where_they_could_be_only_if_asked():
+    assert make_search("stall", 0, Limits(stalls=2)).next()._note
+    assert not make_search("stall", 0, Limits(stalls=0)).next()._note
+
+
+def test_spread_yields_each_item_once_and_follows_its_seed():
+    kinds = [("x" if number % 3 else "y", str(number % 2)) for number in range(30)]
+    orders = [tuple(spread(range(30), kinds, seed)) for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+    assert all(sorted(order) == list(range(30)) for order in orders)
 
 
 def test_shuffled_yields_each_item_once_and_every_order():
@@ -472,5 +548,16 @@ def test_plumbing_runs_as_soon_as_it_can_and_is_no_choice(label):
     window.steps_begin()
     window.attach([Entry("op a"), Entry(label), Entry("op b")])
     assert (window.choose(3), window.asked) == (1, 0)
+    window.attach([Entry("op a"), Entry("op b")])
+    assert (window.choose(2), window.asked) == (1, 1)
+
+
+def test_scenario_whose_startup_fails_is_explored_from_its_beginning():
+    (loaded,) = load_all(select(["handshake/registration-never-comes"]))
+    (other,) = load_all(select(["lifecycle/control-message-on-the-output-path"]))
+    assert window_of(loaded.scenario, StallStrategy()).from_the_start
+    assert not window_of(other.scenario, StallStrategy()).from_the_start
+    window = window_of(loaded.scenario, Last())
+    window.begin()
     window.attach([Entry("op a"), Entry("op b")])
     assert (window.choose(2), window.asked) == (1, 1)

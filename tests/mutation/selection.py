@@ -13,6 +13,7 @@ CODEC = (
     "tests/client/protocol/test_codec_values.py",
     "tests/client/protocol/test_codec_roundtrip.py",
 )
+KEPT = "tests/client/protocol/test_codec_kept.py"
 
 NEAREST: dict[str, tuple[str, ...]] = {
     "client/aggregation.py": (PURE, "tests/client/test_utility_calls.py"),
@@ -32,7 +33,8 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "client/routing.py": (PURE, "tests/client/test_call.py"),
     "client/streams.py": (PURE, "tests/client/test_call.py"),
     "client/utility.py": (PURE, "tests/client/test_utility_calls.py"),
-    "client/protocol/codec_requests.py": (CODEC[1], CODEC[5]),
+    "client/protocol/codec_kept.py": (KEPT, *CODEC),
+    "client/protocol/codec_requests.py": (CODEC[1], KEPT, CODEC[5]),
     "client/protocol/codec_startup.py": (CODEC[3], "tests/client/test_handshake.py"),
     "client/protocol/codec_tensors.py": (CODEC[2], CODEC[0]),
     "client/protocol/ids.py": (PURE, CODEC[4], "tests/client/test_call.py"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
+
 from client.components import Components
 from client.protocol.codec import Codec
 from client.protocol.messages import FinishReason, OutputKind, RequestBatch
@@ -20,12 +22,12 @@ class AbortIsAnEnd(Codec):
         if not isinstance(kind, RequestBatch):
             return kind
         outputs = tuple(
-            replace(each, finish_reason=FinishReason.STOP)
+            msgspec.structs.replace(each, finish_reason=FinishReason.STOP)
             if each.finish_reason is FinishReason.ABORT
             else each
             for each in kind.outputs
         )
-        return replace(kind, outputs=outputs)
+        return msgspec.structs.replace(kind, outputs=outputs)
 
 
 class EngineAbortShownAsStop(Mutant):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from client.components import Components
 from client.protocol.codec import Codec
 from client.protocol.ids import U32_MAX
@@ -17,7 +19,7 @@ class NoNilOnTheWire(Codec):
     def encode_start_wave(self, message: StartDpWave) -> list[bytes]:
         """Encode START_DP_WAVE; 4,294,967,295 stands for nobody."""
         if message.exclude_engine_index is None:
-            message = replace(message, exclude_engine_index=U32_MAX)
+            message = msgspec.structs.replace(message, exclude_engine_index=U32_MAX)
         return super().encode_start_wave(message)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
+
 from client.components import Components
 from client.protocol.codec import Codec
 from client.protocol.messages import OutputKind, RequestBatch
@@ -20,9 +22,10 @@ class OneToken(Codec):
         if not isinstance(kind, RequestBatch):
             return kind
         outputs = tuple(
-            replace(each, new_token_ids=tuple(each.new_token_ids)[-1:]) for each in kind.outputs
+            msgspec.structs.replace(each, new_token_ids=tuple(each.new_token_ids)[-1:])
+            for each in kind.outputs
         )
-        return replace(kind, outputs=outputs)
+        return msgspec.structs.replace(kind, outputs=outputs)
 
 
 class OneTokenOfEachOutput(Mutant):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from client.components import Components
 from client.coordinator import CoordinatorState
 from client.protocol.ids import Wave
@@ -17,7 +19,7 @@ class ToTheSenderToo(CoordinatorState):
     def on_start_wave(self, wave: Wave, engine_index: int) -> StartDpWave | None:
         """Broadcast to all engines."""
         broadcast = super().on_start_wave(wave, engine_index)
-        return broadcast and replace(broadcast, exclude_engine_index=None)
+        return broadcast and msgspec.structs.replace(broadcast, exclude_engine_index=None)
 
 
 class StartWaveToItsSender(Mutant):

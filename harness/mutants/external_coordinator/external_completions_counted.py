@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from client.components import Components
 from client.external_coordinator import Effect, ExternalCoordinatorState
 from client.protocol.messages import EngineCoreOutputs
@@ -16,7 +18,7 @@ class CountsNotices(ExternalCoordinatorState):
     def on_outputs(self, outputs: EngineCoreOutputs) -> list[Effect]:
         """Act on a wave_complete as if it were of the current wave. Raises ``CoordinatorDied``."""
         if outputs.wave_complete is not None:
-            outputs = replace(outputs, wave_complete=self.current_wave)
+            outputs = msgspec.structs.replace(outputs, wave_complete=self.current_wave)
         return super().on_outputs(outputs)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from client.components import Components
 from client.coordinator import FirstRequest
 from client.external_coordinator import Effect, ExternalCoordinatorState
@@ -15,7 +17,9 @@ class LeavesOutAnyTarget(ExternalCoordinatorState):
 
     def on_first_request(self, request: FirstRequest) -> list[Effect]:
         """Act as if the request were of the current wave."""
-        return super().on_first_request(replace(request, wave=max(request.wave, self.current_wave)))
+        return super().on_first_request(
+            msgspec.structs.replace(request, wave=max(request.wave, self.current_wave))
+        )
 
 
 class ExternalStaleRequestLeavesOutTarget(Mutant):

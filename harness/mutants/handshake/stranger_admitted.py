@@ -31,6 +31,10 @@ class StrangerAdmitted(Mutant):
     bug = "Startup ends without an engine, and what is sent to that engine is lost."
     source = "protocol page, section 3.4 (only expected engines register); a seeded fault"
     killed_by = "handshake.unsound-start-fails"
+    hidden_because = (
+        "our server owns its handshake, where whoever says HELLO is known; only a bootstrapped "
+        "client knows its engines beforehand and meets strangers"
+    )
 
     @classmethod
     def components(cls, base: Components) -> Components:

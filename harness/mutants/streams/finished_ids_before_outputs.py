@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from client.components import Components
 from client.inner import ClientInner
 from client.protocol.messages import OutputKind, RequestBatch
@@ -16,8 +18,8 @@ class EndsBeforeOutputs(ClientInner):
     def dispatch(self, kind: OutputKind) -> None:
         """Act on one message: finished ids first, then its outputs."""
         if isinstance(kind, RequestBatch) and kind.finished_requests:
-            super().dispatch(replace(kind, outputs=(), scheduler_stats=None))
-            kind = replace(kind, finished_requests=None)
+            super().dispatch(msgspec.structs.replace(kind, outputs=(), scheduler_stats=None))
+            kind = msgspec.structs.replace(kind, finished_requests=None)
         super().dispatch(kind)
 
 

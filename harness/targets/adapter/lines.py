@@ -11,9 +11,11 @@ adapter writes is checked to the letter.
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+import dataclasses
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model
+import msgspec
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, create_model
 
 from client.events import ClientEvent
 from client.protocol.ids import FENCE_METHOD
@@ -327,7 +329,7 @@ class BrokenLine(Line):
     message: str
 
 
-EVENT_CLASSES: dict[str, type] = {
+EVENT_CLASSES: dict[str, type[msgspec.Struct]] = {
     KIND_OF[cls][0]: cls for cls in (*get_args(ClientEvent), ClientReleased)
 }
 """Kind → class of the events that an adapter may send."""
@@ -341,9 +343,23 @@ class EventLine(Line):
     fields: Any
 
 
-def _event_line(kind: str, cls: type) -> type[EventLine]:
+def _checked(cls: type[msgspec.Struct]) -> Any:
+    """An event class as pydantic can check it: a dataclass of the same fields, made an event."""
+    hints = get_type_hints(cls)
+    fields: list[Any] = [
+        (field.name, hints[field.name])
+        if field.default is msgspec.NODEFAULT
+        else (field.name, hints[field.name], dataclasses.field(default=field.default))
+        for field in msgspec.structs.fields(cls)
+    ]
+    twin = dataclasses.make_dataclass(cls.__name__, fields, namespace={"__doc__": cls.__doc__})
+    twin.__module__ = cls.__module__
+    return Annotated[twin, AfterValidator(lambda checked: cls(**vars(checked)))]
+
+
+def _event_line(kind: str, cls: type[msgspec.Struct]) -> type[EventLine]:
     """A model for one kind, so that its fields are checked, and stand in the schema."""
-    fields: dict[str, Any] = {"kind": (Literal[kind], ...), "fields": (cls, ...)}
+    fields: dict[str, Any] = {"kind": (Literal[kind], ...), "fields": (_checked(cls), ...)}
     text = f"Event ``{kind}``: {KIND_OF[cls][1]}."
     return create_model(f"{cls.__name__}Line", __base__=EventLine, __doc__=text, **fields)
 

@@ -250,3 +250,13 @@ def test_input_with_bytes_behind_its_body_is_refused(codec, kind):
     codec.decode_engine_input([kind, bodies[kind]])
     with pytest.raises(DecodeError, match="2 bytes behind the value"):
         codec.decode_engine_input([kind, bodies[kind] + b"\xc0\xc0"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [(b"", "empty"), (b"\x09", "09"), (b"ABCDEFGH", "4142434445464748"),
+     (b"ABCDEFGHI", "4142434445464748")],
+)  # fmt: skip
+def test_unknown_type_is_shown_by_its_first_eight_bytes(newest, kind, shown):
+    with pytest.raises(DecodeError, match=f"unknown request type {shown}$"):
+        newest.decode_engine_input([kind, b"\x90"])

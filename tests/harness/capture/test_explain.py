@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import msgpack
+import msgspec
 import pytest
 
 from client.protocol.codec import Codec
@@ -83,7 +83,10 @@ def test_outputs_carry_the_names_of_the_release_that_writes_them(codec):
 
 def test_a_refusal_names_releases_reason_and_byte():
     frames = NEW.encode_outputs(OUTPUTS)
-    bad = replace(OUTPUTS, outputs=(OUTPUTS.outputs[0], replace(OUTPUTS.outputs[1], request_id=7)))
+    bad = msgspec.structs.replace(
+        OUTPUTS,
+        outputs=(OUTPUTS.outputs[0], msgspec.structs.replace(OUTPUTS.outputs[1], request_id=7)),
+    )
     explained = explain(NEW.encode_outputs(bad), release="0.33.0")
     (refusal,) = [r for r in explained.refusals if "0.33.0" in r.releases]
     wrong = field(explained, "outputs[1].request_id")
@@ -125,7 +128,7 @@ def test_one_release_alone_can_be_asked():
     ],
 )
 def test_an_inline_tensor_is_described(data, note):
-    request = replace(REQUEST, prompt_embeds=Tensor("float32", (2, 3), data))
+    request = msgspec.structs.replace(REQUEST, prompt_embeds=Tensor("float32", (2, 3), data))
     explained = explain(NEW.encode_add(request))
     assert field(explained, "prompt_embeds").note == note
     assert bool(explained.refusals) is (len(data) != 24)
@@ -134,7 +137,7 @@ def test_an_inline_tensor_is_described(data, note):
 
 
 def test_a_tensor_in_an_aux_frame_is_described_and_missed_where_it_is_not():
-    request = replace(REQUEST, prompt_embeds=Tensor("float32", (128,), b"\0" * 512))
+    request = msgspec.structs.replace(REQUEST, prompt_embeds=Tensor("float32", (128,), b"\0" * 512))
     frames = NEW.encode_add(request)
     assert len(frames) == 3
     note = field(explain(frames), "prompt_embeds").note

@@ -273,6 +273,16 @@ def test_mutant_is_found_over_real_sockets(invoke: Invoke, here: Path) -> None:
     assert json.loads((here / "f.json").read_text())["found"][0]["violated"] == BROKEN
 
 
+@pytest.mark.zmq
+def test_mutant_is_found_through_the_adapter(invoke: Invoke, here: Path) -> None:
+    result = invoke(
+        *("explore", "--target", "adapter", "--mutant", MUTANT, "--seed", 1, "--shrink", "2s"),
+        *("--json", "f.json"),
+    )
+    assert result.exit_code == 1
+    assert json.loads((here / "f.json").read_text())["found"][0]["violated"] == BROKEN
+
+
 @pytest.mark.vllm_rs
 def test_real_frontend_is_explored(invoke: Invoke, here: Path) -> None:
     from harness.targets.vllm_rs.fetch import available

@@ -128,6 +128,16 @@ steps:
   - call: {id: c3}
   - call: {id: c4, request_id: c3}
 """,
+    "request.every-add-ends: an abort by id is one of the next call of this id too": """
+topology: {engines: 1}
+steps:
+  - call: {id: c1}
+  - call: {id: c2}
+  - fence: true
+  - abort: [c2]
+  - call: {id: c3, request_id: c2}
+  - abort: [c2]
+""",
 }
 
 

@@ -85,6 +85,10 @@ KILLERS = {
     # handshake
     "gate-opens-at-the-first-subscription": "handshake/one-engine-never-subscribes",
     "gate-opens-one-short": "handshake/one-engine-never-subscribes",
+    "hello-twice-accepted": "handshake/hello-twice-although-all-come",
+    "missing-key-passed-over": "handshake/required-key-missing",
+    "startup-ends-one-engine-short": "handshake/engine-never-comes",
+    "stranger-admitted": "handshake/bootstrapped-stranger-is-refused",
     # codec
     "engine-abort-shown-as-stop": "hostile/put-to-sleep-in-mid-stream",
     "exclude-nobody-is-a-number": "waves/external-stale-first-request",

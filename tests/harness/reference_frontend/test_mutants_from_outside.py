@@ -45,8 +45,10 @@ KILLERS = {
     "gate-opens-at-the-first-subscription": ["handshake/one-engine-never-subscribes"],
     "gate-opens-one-short": ["handshake/one-engine-never-subscribes"],
     "grpc-rank-ignored": ["routing/grpc-rank-text-is-trimmed"],
+    "hello-twice-accepted": ["handshake/hello-twice-although-all-come"],
     "last-engine-not-awaited": ["utility/a-stalled-engine-holds-the-call"],
     "majority-wins": ["utility/one-of-three-sleeps"],
+    "missing-key-passed-over": ["handshake/required-key-missing"],
     "nil-results-dropped": ["hostile/a-thousand-replies-to-one-call"],
     "one-token-of-each-output": ["requests/reader-slower-than-its-engine"],
     "rank-taken-for-a-position": ["routing/error-names-the-connected-ranks"],
@@ -55,6 +57,7 @@ KILLERS = {
     "results-in-order-of-arrival": ["utility/a-stalled-engine-holds-the-call"],
     "running-wave-started-again": ["waves/engine-notified-stale-wave"],
     "start-wave-to-its-sender": ["waves/engine-notified-stale-wave"],
+    "startup-ends-one-engine-short": ["handshake/engine-never-comes"],
     "stray-output-to-the-last-reader": ["hostile/a-thousand-rows-for-nobody"],
     "stream-dropped-without-abort": [
         "requests/left-before-the-first-token",

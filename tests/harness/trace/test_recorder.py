@@ -136,3 +136,21 @@ def test_records_are_handed_over_once():
     record = trace.emit(add(0, "a"))
     assert trace.take_records() == [record]
     assert trace.records == []
+
+
+def test_digest_is_the_same_however_often_it_is_asked_for_and_whether_records_are_kept():
+    events = [add(0, "a"), add(1, "b"), add(0, "c")]
+    asked, late, without = recorder(), recorder(), Recorder(clock=lambda: 0.0, keep=False)
+    seen = []
+    for event in events:
+        for trace in (asked, late, without):
+            trace.emit(event)
+        seen.append(asked.digest)
+        assert asked.digest == without.digest
+    assert len(set(seen)) == 3
+    assert late.digest == seen[-1]
+    late.take_records()
+    assert late.digest == seen[-1]
+    late.emit(events[0])
+    asked.emit(events[0])
+    assert late.digest == asked.digest != seen[-1]
