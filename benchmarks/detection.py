@@ -2,21 +2,27 @@
 
 The scenarios are those of the kill matrix. Where plain FIFO order shows the fault, every campaign
 of ``auto`` ends with its first schedule, which no seed changes: it is played once. For all others
-the orders in which ``auto`` tries its candidates are those of the seeds 0, 1, …
+the orders in which ``auto`` tries its candidates are those of the seeds 0, 1, … The coordinator that
+goes back is forced by the scripts of the collection; it is measured in a scenario that leaves the
+stale request to the schedule.
 """
 
 from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks.killing import course, trails
-from harness.hunting.plan import Candidate
+from harness.hunting.plan import Candidate, release_for
 from harness.mutants.base import Mutant
+from harness.scenario.loader import load
 
 WITHIN = {"coordinator-rewinds": 10}
 """Schedules within which the median is to be."""
 WITHIN_OTHERS = 200
+UNFORCED = {"coordinator-rewinds": Path(__file__).with_name("stale_first_request.yaml")}
+"""Scenarios outside the collection, in which FIFO order does not show the fault."""
 LONGEST = 1_000
 """Schedules of one campaign at most; a mutant that lives longer counts as this many."""
 
@@ -58,6 +64,11 @@ def detect(mutant: type[Mutant], found: list[Candidate], campaigns: int) -> Dete
     Raises:
         RuntimeError: none does.
     """
+    if mutant.id in UNFORCED:
+        loaded = load(UNFORCED[mutant.id])
+        release = release_for(mutant, loaded.scenario)
+        assert release is not None
+        return seeded(mutant.id, Candidate(loaded, release.release), campaigns)
     met = []
     for candidate in found:
         first = course(candidate, mutant.id, "fifo", schedules=1)

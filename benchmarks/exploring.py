@@ -16,7 +16,7 @@ from harness.mutants import discover, find_mutant
 from harness.mutants.base import Mutant
 from harness.runner import RunOptions, cached_target
 from harness.scenario.loader import builtin_dir
-from harness.verdict import HELD
+from harness.verdict import HELD, NOT_JUDGED
 
 SCHEDULES, STRATEGY = 3, "auto"
 """The defaults of the command."""
@@ -59,7 +59,8 @@ def explore(mutant: type[Mutant], *, seed: int, budget_s: float) -> Hunted:
     sound = True
     if found is not None:
         right = Stage(replace(options, mutant=None)).play(found.scenario, found.seed)
-        sound = right.status == HELD
+        # A startup that is to fail fails, and then there may be nothing to judge.
+        sound = right.status in (HELD, NOT_JUDGED) and right.error is None
     return Hunted(mutant.id, violated, violated == mutant.killed_by, sound, took, tally)
 
 
