@@ -81,7 +81,7 @@ unit: $(READY) ## the tests alone (PYTEST_FLAGS="-q -n 2")
 docs: $(READY) ## write the generated tables of docs/ again
 	@$(BIN)/python -m harness.docs
 
-mutation: $(READY) ## small faults in the pure modules, tried on the fast tests (half an hour; docs/mutation.md)
+mutation: $(READY) ## small faults in the pure modules, tried on the fast tests (10 to 20 minutes; docs/mutation.md)
 	@$(BIN)/python -m tests.mutation
 
 venv: $(READY) ## the environment alone, in .venv
