@@ -51,13 +51,8 @@ class Abandoned:
             if episode.open
             and live(episode.engine)
             and episode.add.seq not in self._given_up
-            and self._unwanted(episode)
+            and self._calls.nobody_waits(episode.event.request_id, episode.event.external_id)
         ]
-
-    def _unwanted(self, episode: Episode) -> bool:
-        """Whether it is somebody's, and all of them left or had an answer."""
-        calls = self._calls.of_request(episode.event.request_id, episode.event.external_id)
-        return bool(calls) and all(call.gone is not None for call in calls)
 
     async def over(self, live: Callable[[int], bool]) -> None:
         """Wait until engines for which ``live(rank)`` is true have no such request, or give up."""

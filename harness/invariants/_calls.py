@@ -107,3 +107,8 @@ class CallBook:
             if name is not None and name in self._by_external:
                 return self._by_external[name]
         return []
+
+    def nobody_waits(self, request_id: str, external_id: str | None) -> bool:
+        """Whether a request is somebody's, and all whose it may be left or had an answer."""
+        calls = self.of_request(request_id, external_id)
+        return bool(calls) and all(call.gone is not None for call in calls)

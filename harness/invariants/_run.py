@@ -30,7 +30,7 @@ def event_types(*groups: Iterable[type]) -> EventTypes:
 
 
 class FrontendState:
-    """Whether the frontend can still be held to its duties.
+    """How a run stands: whether the frontend can be held to its duties, and whether it is over.
 
     Attributes:
         failed: it said that it failed, the first time.

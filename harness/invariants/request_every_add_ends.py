@@ -86,8 +86,7 @@ class EveryAddEnds(RequestInvariant):
             if not episode.open:
                 self.exercised += 1
                 continue
-            calls = self.calls_of(episode)
-            if not calls or any(call.gone is None for call in calls):
+            if not self.calls.nobody_waits(episode.event.request_id, episode.event.external_id):
                 continue
             if (episode.engine, episode.event.request_id) in self._unsendable:
                 continue

@@ -35,7 +35,7 @@ from mock_engines.events import (
     UtilitySeen,
 )
 from tests.support.stories import WORLDS, of, outcomes, perform, sim, statuses
-from tests.support.traces import complete, start, wave
+from tests.support.traces import add, call, complete, leave, start, wave
 
 IN_BOTH = pytest.mark.parametrize("world", ["sim", pytest.param("zmq", marks=pytest.mark.zmq)])
 IN_PROCESS = "topology: {engines: 3, coordinator: in-process, waves: script}\n"
@@ -246,6 +246,26 @@ def test_real_fence_reaches_the_living_engines_in_order_each_round():
     joined(trace, 1)
     run(fence)
     assert log == ["idle", (0, 1, 2, 3), "settle"] * ROUNDS
+
+
+@pytest.mark.parametrize(("black_box", "waits"), [(True, True), (False, False)])
+def test_fence_of_a_process_of_its_own_waits_for_the_abort_of_a_caller_who_left(black_box, waits):
+    """Its answer is no proof that what it does besides has left; who tells what it does, proves it."""
+    log, over = [], []
+    fence, trace = fence_of(log, black_box=black_box)
+    joined(trace, 0)
+    for event in (call("a"), add(0, "a"), leave("a")):
+        trace.emit(event)
+
+    async def body():
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.25, trace.emit, AbortSeen(0, ("a",)))
+        await fence()
+        over.append(loop.time())
+
+    run(body)
+    assert over == [0.25 if waits else 0]
+    assert log == ["idle", (0,), "settle"] * ROUNDS
 
 
 def test_real_fence_begins_anew_when_an_engine_dies_on_the_way():

@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 
 from harness.runner import RunOptions, run_scenario
 from harness.scenario.loader import parse
 from harness.scenario.selection import builtin_dir
-from harness.targets.base import TargetError
-from harness.targets.vllm_py import sources
+from tests.support.wheel_sources import tree
+
+__all__ = ["tree"]
+"""Fixtures that live elsewhere."""
 
 RELEASES = ("0.22.0", "0.25.0", "0.29.0", "0.33.0")
 """Round the flips, so that a run of these tests stays short."""
-
-
-@functools.cache
-def tree_or_reason(release):
-    try:
-        return sources.resolve(release)
-    except TargetError as error:
-        return f"no sources of vLLM {release}: {str(error).splitlines()[0]}"
-
-
-@pytest.fixture
-def tree():
-    """Return ``tree(release)``."""
-
-    def get(release):
-        found = tree_or_reason(release)
-        if isinstance(found, str):
-            pytest.skip(found)
-        return found
-
-    return get
 
 
 @pytest.fixture

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from client.components import Components
 from client.handshake import HandshakeState
-from client.protocol.codec import Codec
-from client.protocol.ids import Identity
-from client.protocol.profiles import Profile
 from harness.mutants.base import Mutant
 
 
 class GoesAhead(HandshakeState):
     """Does not wait for the last of several engines."""
 
-    def __init__(
-        self,
-        codec: Codec,
-        profile: Profile,
-        *,
-        engine_count: int = 0,
-        expected: Sequence[Identity] | None = None,
-        coordinator: bool = False,
-    ) -> None:
+    def __init__(self, *args: Any, engine_count: int = 0, **others: Any) -> None:
         """Begin with one engine less."""
-        super().__init__(
-            codec,
-            profile,
-            engine_count=max(1, engine_count - 1),
-            expected=expected,
-            coordinator=coordinator,
-        )
+        super().__init__(*args, engine_count=max(1, engine_count - 1), **others)
 
 
 class StartupEndsOneEngineShort(Mutant):

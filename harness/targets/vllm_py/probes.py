@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 import traceback
 from collections import Counter
@@ -19,9 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from harness.targets.base import TargetError
-from harness.targets.vllm_py import given
-from harness.targets.vllm_py.child import child_environment
+from harness.targets.vllm_py import given, question
 from harness.targets.vllm_py.configuration import make_config
 from harness.targets.vllm_py.loader import Loaded
 from harness.targets.vllm_py.members import (
@@ -33,7 +30,6 @@ from harness.targets.vllm_py.members import (
 )
 from harness.targets.vllm_py.sources import SourceTree
 from harness.targets.vllm_py.stand_ins import JUDGED, prepare
-from harness.targets.vllm_rs import starter
 
 _MODULE = "harness.targets.vllm_py.probes"
 TIMEOUT_S = 60.0
@@ -48,30 +44,13 @@ def ask(tree: SourceTree, name: str) -> Any:
     """
     if name not in PROBES:
         raise KeyError(name)
-    settings = {"folder": str(tree.folder), "checksums": tree.checksums, "probe": name}
-    command = starter.dying_with_us([sys.executable, "-P", "-m", _MODULE])
-    try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(settings),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=TIMEOUT_S,
-            env=child_environment(),
-        )
-    except subprocess.TimeoutExpired as error:
-        msg = f"the probe {name} took longer than {TIMEOUT_S:g} s"
-        raise TargetError(msg) from error
-    try:
-        said = json.loads(done.stdout)
-    except json.JSONDecodeError as error:
-        msg = f"the probe {name} of {tree.release} failed:\n{done.stderr.strip()}"
-        raise TargetError(msg) from error
-    for proof in said["proofs"]:
-        if (fault := tree.fault_of(Path(proof["file"]), proof["sha256"])) is not None:
-            msg = f"{proof['name']} is not vLLM's: {fault}"
-            raise TargetError(msg)
+    said = question.ask(
+        _MODULE,
+        tree,
+        {"probe": name},
+        what=f"the probe {name} of {tree.release}",
+        timeout_s=TIMEOUT_S,
+    )
     return said["answer"]
 
 

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 
 from client.protocol.profiles import profile_for
 from harness.differential.breaks import BREAKS
 from harness.differential.play import Sides
 from harness.differential.sides import ModelMeeting, ModelRank, rules_for
-from harness.targets.base import TargetError
-from harness.targets.vllm_py import sources
 from mock_engines.lockstep.rules import rules_of
+from tests.support.wheel_sources import tree
 
-
-@functools.cache
-def tree_or_reason(release):
-    try:
-        return sources.resolve(release)
-    except TargetError as error:
-        return f"no sources of vLLM {release}: {str(error).splitlines()[0]}"
-
-
-@pytest.fixture
-def tree():
-    """Return ``tree(release)``."""
-
-    def get(release):
-        found = tree_or_reason(release)
-        if isinstance(found, str):
-            pytest.skip(found)
-        return found
-
-    return get
+__all__ = ["tree"]
+"""Fixtures that live elsewhere."""
 
 
 @pytest.fixture
