@@ -110,10 +110,6 @@ class Tape:
         pairs = zip(self.choices, self.labels, strict=True)
         return tuple(names[choice] for (choice, _), names in pairs)
 
-    def without_labels(self) -> Tape:
-        """Return the choices alone."""
-        return self if self.labels is None else Tape(self.choices)
-
     def choices_as_text(self) -> str:
         """Return the choices alone, as ``to_json`` writes them."""
         return _encode(self.choices)

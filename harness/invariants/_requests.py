@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from harness.invariants._adds import AddBook, Episode
 from harness.invariants._calls import Call, CallBook
+from harness.invariants._ends import EndBook
 from harness.invariants._run import RunInvariant
 from harness.invariants.base import RunContext
 
 
 class RequestInvariant(RunInvariant):
-    """Keeps both books."""
+    """Keeps the books."""
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
         self.calls = context.shelf.book(CallBook)
         self.adds = context.shelf.book(AddBook)
+        self._ends = context.shelf.book(EndBook)
 
     def calls_of(self, episode: Episode) -> list[Call]:
         """The calls that an ADD may belong to."""
         return self.calls.of_request(episode.event.request_id, episode.event.external_id)
+
+    def ended_before(self, episode: Episode) -> bool:
+        """Whether the caller of a request may have had an end before the ADD arrived."""
+        begun = min(call.started.seq for call in self.calls_of(episode))
+        event, added = episode.event, episode.add.seq
+        return self._ends.before(event.request_id, begun=begun, added=added)

@@ -25,7 +25,8 @@ class FailureHasACause(RequestInvariant):
         behaviour of the OpenAI routes.
     Limits: A frontend that failed as a whole, or is shutting down, is left out, as are calls
         that share an id, calls with parameters of their own (which a mock engine may not have
-        honoured), and tokens that no byte-level vocabulary has.
+        honoured), tokens that no byte-level vocabulary has, and a call of whose id an engine said
+        before its ADD that it is over.
     """
 
     id = "answer.failure-has-a-cause"
@@ -34,7 +35,6 @@ class FailureHasACause(RequestInvariant):
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self._first: dict[str, Record] = {}
         self._odd: set[str] = set()
         self._own_parameters = {
             step.call.id
@@ -43,27 +43,25 @@ class FailureHasACause(RequestInvariant):
         }
 
     def see(self, record: Record) -> None:
-        """Note the first final output of each request."""
+        """Note requests with tokens that no vocabulary has."""
         event = record.event
         if isinstance(event, OutputSent) and any(token >= VOCABULARY for token in event.tokens):
             self._odd.add(event.request_id)
-        if isinstance(event, OutputSent) and event.finish is not None:
-            self._first.setdefault(event.request_id, record)
 
     def at_rest(self) -> None:
         """Look at what became of the calls that their engines answered."""
         for episode in self.adds.episodes:
-            final = self._first.get(episode.event.request_id)
-            calls = self.calls_of(episode)
-            if final is None or final is not episode.finish or len(calls) != 1:
+            final, calls = episode.finish, self.calls_of(episode)
+            if final is None or not isinstance(final.event, OutputSent) or len(calls) != 1:
                 continue
             event, call = final.event, calls[0]
             if call.op in self._own_parameters or episode.event.request_id in self._odd:
                 continue
-            assert isinstance(event, OutputSent)
             if event.finish not in ENDS_WELL or call.end is None or call.ended is None:
                 continue
             if call.left is not None or call.abort_asked is not None:
+                continue
+            if self.ended_before(episode):
                 continue
             if call.end.outcome == "finished":
                 self.exercised += 1

@@ -7,8 +7,8 @@ from harness.invariants._adds import Episode
 from harness.invariants._requests import RequestInvariant
 from harness.invariants._run import event_types
 from harness.invariants.base import Kind, RunContext
-from harness.trace.events import Fenced, Record
-from mock_engines.events import AbortSeen, FinishedOnlySent, OutputSent
+from harness.trace.events import Record
+from mock_engines.events import AbortSeen
 
 
 class EveryAddEnds(RequestInvariant):
@@ -30,27 +30,17 @@ class EveryAddEnds(RequestInvariant):
     id = "request.every-add-ends"
     kind = Kind.EVENTUALLY
     needs = frozenset({"see.wire", "see.results"})
-    handles = event_types((AbortFailed, AbortSeen, OutputSent, FinishedOnlySent, Fenced))
+    handles = event_types((AbortFailed, AbortSeen))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
         self._unsendable: set[tuple[int, str]] = set()
-        self._ends: dict[str, list[int]] = {}
-        """Trace numbers of what engines sent as the end of an id."""
-        self._fences: list[int] = []
 
     def see(self, record: Record) -> None:
         """Look at aborts behind a received finish."""
         event = record.event
         if isinstance(event, AbortFailed):
             self._unsendable.update((event.engine, name) for name in event.request_ids)
-        if isinstance(event, Fenced):
-            self._fences.append(record.seq)
-        if isinstance(event, OutputSent) and event.finish is not None:
-            self._ends.setdefault(event.request_id, []).append(record.seq)
-        elif isinstance(event, FinishedOnlySent):
-            for name in event.request_ids:
-                self._ends.setdefault(name, []).append(record.seq)
         if not isinstance(event, AbortSeen):
             return
         for request_id in event.request_ids:
@@ -68,17 +58,6 @@ class EveryAddEnds(RequestInvariant):
                     witness=(episode.add, episode.finish, record),
                 )
 
-    def _ended_before(self, episode: Episode) -> bool:
-        """Whether its caller may have had an end before the ADD arrived.
-
-        An engine sent one for this id, out of the blue or for an earlier request of it, and no
-        fence was between that and the call.
-        """
-        begun = min(call.started.seq for call in self.calls_of(episode))
-        since = max((seq for seq in self._fences if seq < begun), default=-1)
-        ends = self._ends.get(episode.event.request_id, ())
-        return any(since < seq < episode.add.seq for seq in ends)
-
     def at_rest(self) -> None:
         """Look for requests that an engine still has and nobody waits for."""
         abandoned: list[Episode] = []
@@ -90,7 +69,7 @@ class EveryAddEnds(RequestInvariant):
                 continue
             if (episode.engine, episode.event.request_id) in self._unsendable:
                 continue
-            if self._ended_before(episode):
+            if self.ended_before(episode):
                 continue
             if self.state.sound:
                 self.exercised += 1

@@ -67,7 +67,7 @@ def test_replayer_stops_at_other_labels_of_the_same_number():
 
 
 def test_replayer_ignores_labels_where_tape_or_run_has_none():
-    assert Replayer(LABELLED.without_labels()).choose(2, names("x", "y")) == 1
+    assert Replayer(Tape(LABELLED.choices)).choose(2, names("x", "y")) == 1
     assert Replayer(LABELLED).choose(2) == 1
 
 

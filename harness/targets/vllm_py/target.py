@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from typing import ClassVar
 
@@ -40,11 +39,8 @@ class VllmPyTarget:
 
         Raises:
             UnknownFrontendError: neither a known release nor a folder (a usage error).
-            TargetError: the sources cannot be had here, or an extra is not installed.
+            TargetError: the sources cannot be had here.
         """
-        if importlib.util.find_spec("msgspec") is None:
-            msg = "the target vllm-py needs msgspec: install the extra, wavecheck[vllm-py]"
-            raise TargetError(msg)
         return cls(resolve(request.frontend, request.profile, _say))
 
     @property

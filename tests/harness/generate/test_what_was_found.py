@@ -138,6 +138,13 @@ steps:
   - call: {id: c3, request_id: c2}
   - abort: [c2]
 """,
+    "answer.failure-has-a-cause: an engine said of the id before that it is over": """
+topology: {coordinator: none, engines: 1}
+steps:
+  - crowd: {id: crowd1, callers: 1}
+  - engine: {engine: 0, do: [{output: {finished: 1, request: c1}}]}
+  - call: {id: c1}
+""",
 }
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.invariants.answer_failure_has_a_cause import FailureHasACause
-from harness.trace.events import CancelRequested, HealthSample, ProcessExited, StepBegan
+from harness.trace.events import CancelRequested, Fenced, HealthSample, ProcessExited, StepBegan
 from mock_engines.events import EngineDied, FinishedOnlySent
 from tests.support.traces import (
     END,
@@ -81,3 +81,14 @@ def test_calls_that_share_an_id_are_not_judged():
     story = (call("a", external="x"), call("b", external="x"), add(0, "x"))
     final = out(0, "x", 1, finish="stop")
     assert unexercised(judge(CLS, *story, final, failed("a"), *END))
+
+
+@pytest.mark.parametrize("end", [FinishedOnlySent(0, ("a",)), out(0, "a", finish="stop")])
+def test_end_of_the_id_that_an_engine_sent_before_its_add_is_a_cause(end):
+    answered = (out(0, "a", 1, finish="length"), failed("a"), *END)
+    assert unexercised(judge(CLS, end, call("a"), add(0, "a"), *answered, black=True))
+    assert unexercised(judge(CLS, call("a"), end, add(0, "a"), *answered))
+    # Behind a fence it has arrived before the call began, and is no business of it.
+    assert violated(judge(CLS, end, Fenced("step"), call("a"), add(0, "a"), *answered), 3, 4, 5)
+    # Nor is one of another id.
+    assert violated(judge(CLS, FinishedOnlySent(0, ("b",)), *trace()), 2, 3, 4)
