@@ -15,7 +15,8 @@ class EndBook:
     HANDLES: ClassVar[EventTypes] = (OutputSent, FinishedOnlySent, Fenced)
 
     def __init__(self) -> None:
-        self._ends: dict[str, list[int]] = {}
+        self._ends: dict[str, list[tuple[int, int]]] = {}
+        """Event number and sender of each."""
         self._fences: list[int] = []
 
     def feed(self, record: Record) -> None:
@@ -23,20 +24,25 @@ class EndBook:
         match record.event:
             case OutputSent() as event:
                 if event.finish is not None:
-                    self._ends.setdefault(event.request_id, []).append(record.seq)
+                    self._end(record, event.engine, event.request_id)
             case FinishedOnlySent() as event:
                 for name in event.request_ids:
-                    self._ends.setdefault(name, []).append(record.seq)
+                    self._end(record, event.engine, name)
             case Fenced():
                 self._fences.append(record.seq)
             case _:
                 pass
 
-    def before(self, request_id: str, *, begun: int, added: int) -> bool:
-        """Whether an end of this id may have reached a call ahead of its ADD.
+    def _end(self, record: Record, engine: int, name: str) -> None:
+        self._ends.setdefault(name, []).append((record.seq, engine))
 
-        An engine sent one, out of the blue or for an earlier request of the id, and no fence was
-        between that and the call, which began at event ``begun`` and whose ADD is event ``added``.
+    def strays(self, request_id: str, *, engine: int, begun: int, added: int) -> list[int]:
+        """Numbers of ends that may have reached a call although its engine did not mean it.
+
+        Engines sent them out of the blue, or for another request of the id: this engine before it
+        had the ADD, which is event ``added``, or another one; and no fence was between that and
+        the call, which began at event ``begun``. A client looks at the id alone.
         """
         since = max((seq for seq in self._fences if seq < begun), default=-1)
-        return any(since < seq < added for seq in self._ends.get(request_id, ()))
+        ends = self._ends.get(request_id, ())
+        return [seq for seq, sender in ends if seq > since and (seq < added or sender != engine)]

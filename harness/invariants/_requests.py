@@ -22,8 +22,9 @@ class RequestInvariant(RunInvariant):
         """The calls that an ADD may belong to."""
         return self.calls.of_request(episode.event.request_id, episode.event.external_id)
 
-    def ended_before(self, episode: Episode) -> bool:
-        """Whether the caller of a request may have had an end before the ADD arrived."""
+    def stray_end(self, episode: Episode, *, until: int) -> bool:
+        """Whether an end that was not meant may have reached the caller, sent before ``until``."""
         begun = min(call.started.seq for call in self.calls_of(episode))
         event, added = episode.event, episode.add.seq
-        return self._ends.before(event.request_id, begun=begun, added=added)
+        strays = self._ends.strays(event.request_id, engine=event.engine, begun=begun, added=added)
+        return any(seq < until for seq in strays)

@@ -25,8 +25,8 @@ class FailureHasACause(RequestInvariant):
         behaviour of the OpenAI routes.
     Limits: A frontend that failed as a whole, or is shutting down, is left out, as are calls
         that share an id, calls with parameters of their own (which a mock engine may not have
-        honoured), tokens that no byte-level vocabulary has, and a call of whose id an engine said
-        before its ADD that it is over.
+        honoured), tokens that no byte-level vocabulary has, and a call that an engine ended before it
+        had the ADD, or that another engine ended.
     """
 
     id = "answer.failure-has-a-cause"
@@ -61,7 +61,7 @@ class FailureHasACause(RequestInvariant):
                 continue
             if call.left is not None or call.abort_asked is not None:
                 continue
-            if self.ended_before(episode):
+            if self.stray_end(episode, until=call.ended.seq):
                 continue
             if call.end.outcome == "finished":
                 self.exercised += 1

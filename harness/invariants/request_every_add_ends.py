@@ -22,9 +22,9 @@ class EveryAddEnds(RequestInvariant):
     Source: vllm#52671 (cancelled inside call), #9428, #32442 (disconnects); protocol page,
         sections 6.2, 8.2 and 22 (4), (5).
     Limits: Judged behind the final fence. A request that its engine never ends while the caller
-        waits is the engine's doing, as is one that an engine ended before its ADD came. A frontend
-        that failed or is shut down aborts nothing, and an ABORT that could not be sent is none of
-        its duty.
+        waits is the engine's doing, as is one that an engine ended before its ADD came, or that
+        another engine ended: the client looks at the id alone. A frontend that failed or is shut
+        down aborts nothing, and an ABORT that could not be sent is none of its duty.
     """
 
     id = "request.every-add-ends"
@@ -69,7 +69,8 @@ class EveryAddEnds(RequestInvariant):
                 continue
             if (episode.engine, episode.event.request_id) in self._unsendable:
                 continue
-            if self.ended_before(episode):
+            ended = [call.ended or call.gone for call in self.calls_of(episode)]
+            if self.stray_end(episode, until=max(record.seq for record in ended if record)):
                 continue
             if self.state.sound:
                 self.exercised += 1
@@ -79,12 +80,12 @@ class EveryAddEnds(RequestInvariant):
                 self.unjudged = "no final fence: an ABORT may still be under way"
             return
         for episode in abandoned:
-            gone = [call.gone for call in self.calls_of(episode) if call.gone is not None]
+            left = [call.gone for call in self.calls_of(episode) if call.gone is not None]
             self.violate(
                 f"engine {episode.engine} still has request {episode.event.request_id}, which"
                 " nobody waits for",
                 expected=f"finish of, or ABORT for, {episode.event.request_id}"
                 f" at engine {episode.engine}",
                 seen="neither by the final fence",
-                witness=(episode.add, *gone, self.fenced),
+                witness=(episode.add, *left, self.fenced),
             )

@@ -66,7 +66,8 @@ class ResultOrder(RunInvariant):
         if fan is None or fan.ended is not record or fan.ambiguous or len(fan.calls) < 2:
             return
         raw = fan.event.via == "raw"
-        if not raw and event.method != "collective_rpc":
+        # What all agree on is one value, whatever the method.
+        if not raw and (event.method != "collective_rpc" or fan.event.via != "method"):
             return
         values = replied_values(fan, self._order)
         seen = parse(event.value)

@@ -145,6 +145,35 @@ steps:
   - engine: {engine: 0, do: [{output: {finished: 1, request: c1}}]}
   - call: {id: c1}
 """,
+    "request.every-add-ends: another engine ends a later call of the same id": """
+topology: {coordinator: none, engines: 4}
+engines:
+  - engine: 0
+    rules:
+      - {on: add, do: [{stats: {running: 0}}]}
+  - engine: 2
+    rules:
+      - {on: add, do: [{output: {finish: stop, finished: 1}}, {stall: g1}]}
+      - {on: add, do: [{default: true}]}
+steps:
+  - call: {id: c1, rank_text: ['2'], surface: http}
+  - call: {id: c2, rank_text: ['2'], surface: http}
+  - cancel: c1
+  - cancel: c2
+  - call: {id: c3, surface: http, request_id: c2}
+  - link: {engine: coordinator, hold: g1}
+  - open: g1
+  - cancel: c3
+""",
+    "utility.result-order: what all engines agree on is one value": """
+topology: {coordinator: none, ranks: [0, 2]}
+engines:
+  - engine: all
+    rules:
+      - {on: utility, do: [{reply: [1]}]}
+steps:
+  - utility: {id: u1, method: collective_rpc, via: consensus, result: any}
+""",
 }
 
 

@@ -1,8 +1,10 @@
 """request.every-add-ends, on hand-written traces."""
 
+import pytest
+
 from client.events import AbortFailed, HealthFailed
 from harness.invariants.request_every_add_ends import EveryAddEnds
-from harness.trace.events import Healed, RunEnded, StepBegan
+from harness.trace.events import Fenced, Healed, RunEnded, StepBegan
 from mock_engines.events import EngineDied, FinishedOnlySent
 from tests.support.traces import (
     END,
@@ -82,3 +84,12 @@ def test_without_a_final_fence_an_abort_may_be_under_way():
 
 def test_no_request_is_not_judged():
     assert unexercised(judge(CLS, *END))
+
+
+@pytest.mark.parametrize("end", [FinishedOnlySent(1, ("a",)), out(1, "a", finish="stop")])
+def test_an_end_of_the_id_by_another_engine_may_be_taken_for_its_own(end):
+    other = (add(1, "a"),)  # which has a request of this id too, so that the end is its own
+    assert held(judge(CLS, *BEGUN, *other, end, *LEFT, *END))
+    assert violated(judge(CLS, *BEGUN, *other, *LEFT, end, *END), 1, 3, 7)
+    # One that has arrived before the call began is none of it.
+    assert violated(judge(CLS, *other, end, Fenced("step"), *BEGUN, *LEFT, *END), 4, 5, 8)

@@ -50,3 +50,5 @@ def test_collective_rpc_is_flattened_in_engine_order():
 
 def test_aggregated_calls_are_not_judged():
     assert unexercised(judge(CLS, *raw("True", "method")))
+    # Nor is what all agree on, whatever the method.
+    assert unexercised(judge(CLS, *raw("[10]", "consensus", "collective_rpc")))
