@@ -203,7 +203,7 @@ class Driver:
         await all_done([self._starting])
         self._starting.result()
         process = getattr(self._frontend, "coordinator", None)
-        if self._connected and process is not None and process.running:
+        if self._connected and process is not None and process.running and not self._shut_down:
             await process.front_subscribed(self._scenario.topology.frontends)
             self._fence.frontends_subscribed()
 
@@ -459,7 +459,8 @@ class Driver:
             await process.stop()
         if step.start:
             await process.start()
-            await process.front_subscribed(self._scenario.topology.frontends)
+            if not self._shut_down:  # else nobody subscribes any more
+                await process.front_subscribed(self._scenario.topology.frontends)
             self._fence.coordinator_restarted()
         if step.publish is not None:
             counts, wave, running = step.publish

@@ -733,6 +733,14 @@ engines:
     assert set(outcomes(played).values()) == {"finished"}
 
 
+def test_coordinator_that_starts_again_does_not_wait_for_a_client_that_was_shut_down():
+    played = perform(
+        EXTERNAL + "steps:\n  - coordinator: {stop: true}\n  - shutdown: {}\n"
+        "  - coordinator: {start: true}\n  - fence: true\n"
+    )
+    assert (played.broke, statuses(played), played.story.stuck) == (None, [], False)
+
+
 def test_shutdown_step_ends_open_work_and_the_client_is_not_asked_again():
     played = perform(f"""
 {HANG}
