@@ -270,6 +270,7 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
             specs=scenario.engines,
             addresses=addresses,
             waves=scenario.topology.waves,
+            pace=scenario.topology.lockstep,
             parts=spec.engine_parts,
             gates=gates,
             observer=emit,

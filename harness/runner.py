@@ -389,6 +389,12 @@ class Campaign:
         return replace(result, failure_file=str(path))
 
 
+def _of_engines(scenario: Scenario, profile: Profile) -> Profile:
+    """The release that the engines speak and follow."""
+    release = scenario.topology.engine_release
+    return profile if release is None else profile_for(release)
+
+
 def make_spec(scenario: Scenario, target: Target, profile: Profile, mutant: str | None) -> PlaySpec:
     """Fix everything of a run but its choices."""
     components, parts = Components(), EngineParts()
@@ -399,7 +405,7 @@ def make_spec(scenario: Scenario, target: Target, profile: Profile, mutant: str 
     return PlaySpec(
         scenario=scenario,
         profile=profile,
-        engine_profile=profile,
+        engine_profile=_of_engines(scenario, profile),
         capabilities=target.capabilities(profile),
         components=components,
         make_frontend=target.frontend(),

@@ -11,6 +11,7 @@ from mock_engines.engine import MockEngine
 from mock_engines.handle import EngineSetup
 from mock_engines.membership import WaveMembership
 from mock_engines.outlets import Outlets
+from mock_engines.stepping import Stepping
 from mock_engines.utilities import Outcome
 
 
@@ -22,6 +23,7 @@ class Actor:
     Attributes:
         engine: the state; another one once the engine has died and returned.
         out: its sends.
+        stepping: its loop, if it steps with others; another one with each new process.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Actor:
     ) -> None:
         self.engine = engine
         self.out = out
+        self.stepping: Stepping | None = None
         self._setup = setup
         self._activity = activity
         self._waves = waves
@@ -51,6 +54,8 @@ class Actor:
     @property
     def wave(self) -> int:
         """The engine's own wave."""
+        if self.stepping is not None:
+            return self.stepping.rank.wave
         shared = self._waves.wave()
         return self.engine.wave if shared is None else shared
 

@@ -8,15 +8,16 @@ from typing import Any, Literal
 from client.protocol.profiles import Profile
 from client.protocol.transport import Transport
 from mock_engines import aio, events
-from mock_engines.behaviours.model import Action, EngineSpec
+from mock_engines.behaviours.model import Action, EngineSpec, Pace
 from mock_engines.behaviours.registry import action_problems, spec_problems
 from mock_engines.endpoint import Endpoint
 from mock_engines.gates import Gates
-from mock_engines.handle import EngineHandle, EngineSetup, ProcessFactory
+from mock_engines.handle import EngineHandle, EngineSetup, Lockstep, ProcessFactory
 from mock_engines.join import JoinAddresses
 from mock_engines.outlets import ScriptError
 from mock_engines.parts import EngineParts
 from mock_engines.specs import check_ranks, script_for
+from mock_engines.step_group import StepGroup
 from mock_engines.wave_link import ClusterWaves
 
 __all__ = ["Cluster", "JoinAddresses", "ScriptError"]
@@ -31,7 +32,10 @@ class Cluster:
         ranks: global ranks, in index order.
         specs: behaviours; entries name global ranks.
         addresses: where to join.
-        waves: ``auto`` completes and starts waves as the release does, ``script`` never.
+        waves: ``auto`` completes and starts waves as the release does, ``script`` never, and with
+            ``lockstep`` each engine runs the loop of its release and meets its peers in it; these
+            all live in this process.
+        pace: of engines that step together.
         gates: those of the run.
         observer: is told every event.
         real_peer: the frontend is a black box on real sockets.
@@ -59,7 +63,8 @@ class Cluster:
         specs: Sequence[EngineSpec],
         addresses: JoinAddresses,
         *,
-        waves: Literal["auto", "script"] = "auto",
+        waves: Literal["auto", "script", "lockstep"] = "auto",
+        pace: Pace = Pace(),  # noqa: B008  (frozen)
         gates: Gates | None = None,
         observer: events.Observer = events.ignore,
         real_peer: bool = False,
@@ -84,6 +89,13 @@ class Cluster:
         self._waves: ClusterWaves | None = None
         if waves == "auto":
             self._waves = ClusterWaves(parts.waves(profile), self._handles, self._failed)
+        self._group: StepGroup | None = None
+        lockstep: Lockstep | None = None
+        if waves == "lockstep":
+            # Ranks meet in memory, so none of them can be a process of its own.
+            process_factory = None
+            self._group = StepGroup(self.ranks, observer, parts.collectives)
+            lockstep = Lockstep(self._group, pace, parts)
         awaited: list[int] = []
         for rank in self.ranks:
             setup = EngineSetup(
@@ -97,6 +109,7 @@ class Cluster:
                 observer=observer,
                 waves=self._waves,
                 on_failure=self._failed,
+                lockstep=lockstep,
             )
             wants_process = setup.script.process
             if wants_process is None:
@@ -172,6 +185,9 @@ class Cluster:
             if handle.has_joined and not handle.stalled:
                 requests = tuple(handle.state()["request_ids"])
                 self._observer(events.EngineIdle(rank, requests))
+        if self._group is not None:
+            for event in self._group.at_rest():
+                self._observer(event)
 
     def state(self, rank: int) -> dict[str, Any]:
         """One engine's state: requests, utilities, wave, whether it lives or is stalled."""
@@ -180,7 +196,7 @@ class Cluster:
         if self._waves is not None and rank in self._waves.model.participants():
             state["wave"] = self._waves.model.wave(rank)
             running = self._waves.model.running(rank)
-        return {**state, "running": running}
+        return {"running": running, **state}
 
     async def kill(self, rank: int, how: str) -> None:
         """Let one engine die: ``sentinel``, ``close`` or ``vanish``."""

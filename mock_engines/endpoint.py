@@ -24,12 +24,13 @@ from mock_engines.actor import Actor
 from mock_engines.behaviours.model import Action
 from mock_engines.behaviours.registry import behaviour_of
 from mock_engines.engine import MockEngine
-from mock_engines.handle import EngineSetup
+from mock_engines.handle import EngineSetup, Lockstep
 from mock_engines.join import Joining, identity_of, stay_away
 from mock_engines.matching import Message, Plan, RuleBook
 from mock_engines.membership import WaveMembership
 from mock_engines.outlets import Outlets, ScriptError, Sockets
 from mock_engines.receiving import Receiver
+from mock_engines.stepping import Stepping
 
 
 class Endpoint:
@@ -76,6 +77,7 @@ class Endpoint:
         self._alive = True
         self._joined = asyncio.Event()
         self._failure: BaseException | None = None
+        self._stepping: asyncio.Task[None] | None = None
 
     # --- EngineHandle -----------------------------------------------------------------------
 
@@ -148,6 +150,7 @@ class Endpoint:
             "stalled": self.stalled,
             "rules_met": list(self.rules.met),
             **self._actor.engine.view(),
+            **({} if self._actor.stepping is None else self._actor.stepping.view()),
         }
 
     async def notice(self, notice: str, wave: int) -> None:
@@ -174,6 +177,8 @@ class Endpoint:
         self._alive = False
         self._joined.set()
         self.setup.observer(events.EngineDied(self.setup.rank, how))
+        if self.setup.lockstep is not None:
+            self.setup.lockstep.group.died(self.setup.rank)
         if how == "sentinel":
             await self.out.sentinel()
         self._waves.leave()
@@ -194,9 +199,12 @@ class Endpoint:
             msg = f"engine {self.setup.rank} never learnt where to connect"
             raise ScriptError(msg)
         await self._activity.running()
-        self._disconnect()
+        if self._actor.stepping is not None:
+            self._actor.stepping.connected = False
+        self._disconnect(loop_too=not self._alive)
         if not self._alive:
             self._actor.engine = self._fresh_engine()
+            self._actor.stepping = None
             self._alive = True
         self.out.sockets = Sockets()
         await self._joining().return_with(self.init)
@@ -264,16 +272,41 @@ class Endpoint:
             self._spawn(receiver.read_input(socket, number), f"input {number}")
         if coordinator is not None:
             self._spawn(receiver.read_coordinator(coordinator), "coordinator")
+        if self.setup.lockstep is not None:
+            self._step(self.setup.lockstep)
         self._joined.set()
 
-    def _disconnect(self) -> None:
-        self._cancel_tasks()
+    def _step(self, lockstep: Lockstep) -> None:
+        """Begin to step with the others; after a mere reconnection, go on."""
+        if self.out.sockets.coordinator_output is None:
+            msg = f"engine {self.setup.rank} steps with others, which needs a coordinator"
+            raise ScriptError(msg)
+        if self._actor.stepping is not None:
+            self._actor.stepping.connected = True
+            self._activity.changed()
+            return
+        self._actor.stepping = Stepping(
+            self.setup,
+            lockstep,
+            engine=self._actor.engine,
+            out=self.out,
+            activity=self._activity,
+            apply=self._actor.apply,
+        )
+        self._stepping = self._spawn_tracked(self._run(self._actor.stepping), "loop")
+
+    async def _run(self, stepping: Stepping) -> None:
+        await stepping.run()
+        await self.die("close")
+
+    def _disconnect(self, *, loop_too: bool = True) -> None:
+        self._cancel_tasks(None if loop_too else self._stepping)
         self.out.sockets.close()
 
-    def _cancel_tasks(self) -> None:
+    def _cancel_tasks(self, spared: asyncio.Task[None] | None = None) -> None:
         current = asyncio.current_task()
         for task in tuple(self._tasks):
-            if task is not current:
+            if task not in (current, spared):
                 task.cancel()
 
     def _changed(self) -> None:
@@ -286,9 +319,7 @@ class Endpoint:
     async def _begin(self, plan: Plan) -> None:
         """Carry a plan out as far as it cannot take long; the rest gets its own task."""
         blocking = [
-            place
-            for place, action in enumerate(plan.actions)
-            if behaviour_of(action).blocks(action, plan.message)
+            place for place, action in enumerate(plan.actions) if self._blocks(action, plan.message)
         ]
         first = blocking[0] if blocking else len(plan.actions)
         task = asyncio.current_task()
@@ -299,6 +330,12 @@ class Endpoint:
                 self._spawn_plan(plan, first)
         finally:
             self._activity.end(task)
+
+    def _blocks(self, action: Action, message: Message) -> bool:
+        behaviour = behaviour_of(action)
+        if self._actor.stepping is not None and behaviour.in_lockstep == "queues":
+            return False
+        return behaviour.blocks(action, message)
 
     async def _carry_out(self, plan: Plan, start: int, stop: int | None = None) -> None:
         for action in plan.actions[start:stop]:

@@ -84,6 +84,7 @@ class MockEngine:
             client_index=request.client_index,
             max_tokens=_max_tokens(request),
             abort_immediately=request.abort_immediately,
+            wave=request.current_wave,
         )
         self.wave = max(self.wave, request.current_wave)
         self._ended.pop(request.request_id, None)

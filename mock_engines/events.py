@@ -164,6 +164,90 @@ class EngineIdle(msgspec.Struct, frozen=True, gc=False):
     requests: tuple[str, ...]
 
 
+class RankMoved(msgspec.Struct, frozen=True, gc=False):
+    """The state of a rank changed (``waves: lockstep``).
+
+    Attributes:
+        pause: of its scheduler: ``none``, ``new`` (what runs goes on) or ``all``.
+        pending_pause: it was told to pause, and not all ranks have agreed yet.
+        ignores_starts: all agreed; START_DP_WAVE has no effect.
+        asleep: tags of memory that sleeps.
+    """
+
+    engine: int
+    running: bool
+    wave: int
+    pause: str
+    pending_pause: bool
+    ignores_starts: bool
+    asleep: tuple[str, ...]
+
+
+class StartWaveIgnored(msgspec.Struct, frozen=True, gc=False):
+    """A rank that steps with others took START_DP_WAVE from its queue, to no effect."""
+
+    engine: int
+    wave: int
+    exclude: int | None
+    why: str
+
+
+class ExchangeHeld(msgspec.Struct, frozen=True, gc=False):
+    """All ranks of a group met in an exchange of unfinished work.
+
+    Attributes:
+        engine: the rank that came last.
+        number: how many exchanges this one makes.
+        waves: (rank, wave, step of the wave) of each.
+        unfinished: ranks that said that they have work.
+        pausing: ranks that said that they were told to pause.
+        goes_on: what all were told: somebody has work, or not all were told to pause yet.
+    """
+
+    engine: int
+    number: int
+    waves: tuple[tuple[int, int, int], ...]
+    unfinished: tuple[int, ...]
+    pausing: tuple[int, ...]
+    goes_on: bool
+
+
+class RanksStuck(msgspec.Struct, frozen=True, gc=False):
+    """Ranks wait in a collective that others have not entered.
+
+    Attributes:
+        engine: the lowest rank that waits.
+        group: ``device`` or ``host``; within one, operations meet in order.
+        entered: (rank, kind of operation) of those who wait.
+        missing: ranks that have not come.
+        states: what each rank is at, by rank.
+        for_good: nothing that could still arrive helps: the missing ranks wait elsewhere for those
+            who are here, are dead, or came to another operation. Else a message could free them,
+            and there was none under way.
+    """
+
+    engine: int
+    group: str
+    entered: tuple[tuple[int, str], ...]
+    missing: tuple[int, ...]
+    states: tuple[str, ...]
+    for_good: bool
+
+
+class RanksSpin(msgspec.Struct, frozen=True, gc=False):
+    """Ranks run dummy steps without end: nobody has work, and no exchange lets them stop.
+
+    Attributes:
+        engine: the lowest rank.
+        pausing: ranks that wait for all to be told to pause.
+        states: what each rank is at, by rank.
+    """
+
+    engine: int
+    pausing: tuple[int, ...]
+    states: tuple[str, ...]
+
+
 MockEvent = (
     EngineJoined
     | GateOpened
@@ -183,6 +267,11 @@ MockEvent = (
     | EngineStalled
     | EngineResumed
     | EngineIdle
+    | RankMoved
+    | StartWaveIgnored
+    | ExchangeHeld
+    | RanksStuck
+    | RanksSpin
 )
 Observer = Callable[[MockEvent], None]
 

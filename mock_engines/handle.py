@@ -9,10 +9,12 @@ import msgspec
 
 from client.protocol.profiles import Profile
 from mock_engines import events
-from mock_engines.behaviours.model import Action
+from mock_engines.behaviours.model import Action, Pace
 from mock_engines.gates import Gates
 from mock_engines.join import JoinAddresses
+from mock_engines.parts import EngineParts
 from mock_engines.specs import EngineScript
+from mock_engines.step_group import StepGroup
 
 
 class WaveLink(Protocol):
@@ -43,6 +45,20 @@ class WaveLink(Protocol):
         """The engine goes on."""
 
 
+class Lockstep(msgspec.Struct, frozen=True):
+    """How engines step together (``waves: lockstep``).
+
+    Attributes:
+        group: where they meet.
+        pace: how many requests and tokens a step has, and how long it takes.
+        parts: classes of a rank and of its scheduler.
+    """
+
+    group: StepGroup
+    pace: Pace
+    parts: EngineParts
+
+
 class EngineSetup(msgspec.Struct, frozen=True):
     """Everything that one engine needs.
 
@@ -52,6 +68,7 @@ class EngineSetup(msgspec.Struct, frozen=True):
         real_peer: the frontend is a black box on real sockets.
         waves: the shared wave model, ``None`` = notices by script only.
         on_failure: told of an error in one of the engine's own tasks.
+        lockstep: its peers, if it steps with others; ``waves`` is ``None`` then.
     """
 
     rank: int
@@ -64,6 +81,7 @@ class EngineSetup(msgspec.Struct, frozen=True):
     observer: events.Observer
     waves: WaveLink | None
     on_failure: Callable[[BaseException], None]
+    lockstep: Lockstep | None = None
 
 
 class EngineHandle(Protocol):

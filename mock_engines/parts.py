@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mock_engines.lockstep.collectives import Collectives
+from mock_engines.lockstep.rank import Rank
+from mock_engines.lockstep.scheduler import Scheduler
 from mock_engines.waves import AutoWaves
 
 
@@ -12,7 +15,13 @@ class EngineParts:
     """One class for each rule set that a cluster follows.
 
     Attributes:
-        waves: when a wave starts and completes.
+        waves: when a wave starts and completes (``waves: auto``).
+        rank: the loop of a rank that steps with others (``waves: lockstep``).
+        scheduler: its requests.
+        collectives: where ranks meet.
     """
 
     waves: type[AutoWaves] = AutoWaves
+    rank: type[Rank] = Rank
+    scheduler: type[Scheduler] = Scheduler
+    collectives: type[Collectives] = Collectives

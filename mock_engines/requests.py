@@ -13,6 +13,7 @@ class MockRequest:
         sent: tokens that left for it so far.
         started: the scheduler took it up, so a pause for new requests does not hold it back.
         abort_immediately: it is to end before it begins (vLLM: only for clean-up hooks).
+        wave: the wave that the frontend stamped on it.
     """
 
     request_id: str
@@ -22,6 +23,7 @@ class MockRequest:
     sent: int = 0
     started: bool = False
     abort_immediately: bool = False
+    wave: int = 0
 
     @property
     def token_id(self) -> str:

@@ -57,7 +57,9 @@ class Frame:
 
 
 @dataclass(slots=True)
-class _Passed:
+class Passed:
+    """One message as it passed, before the names of sockets are known."""
+
     engine: int
     kind: SocketKind
     endpoint: str
@@ -71,7 +73,7 @@ class Tape:
     """All messages of one run, at all engines, in order. ``tap`` makes the transports."""
 
     profile: Profile
-    _passed: list[_Passed] = field(default_factory=list)
+    _passed: list[Passed] = field(default_factory=list)
     _addresses: JoinAddresses = field(default_factory=JoinAddresses)
 
     def tap(self, rank: int, transport: Transport, addresses: JoinAddresses) -> Transport:
@@ -81,17 +83,22 @@ class Tape:
 
     def add(
         self, engine: int, socket: Socket, direction: Direction, frames: Sequence[bytes]
-    ) -> _Passed:
+    ) -> Passed:
         """Write one message down; returns what ``remove`` takes."""
         time_us = round(asyncio.get_running_loop().time() * 1_000_000)
         copies = tuple(bytes(frame) for frame in frames)
-        passed = _Passed(engine, socket.kind, socket.endpoint, direction, time_us, copies)
+        passed = Passed(engine, socket.kind, socket.endpoint, direction, time_us, copies)
         self._passed.append(passed)
         return passed
 
-    def remove(self, passed: _Passed) -> None:
+    def remove(self, passed: Passed) -> None:
         """Forget a message that could not be sent."""
         self._passed = [other for other in self._passed if other is not passed]
+
+    @property
+    def passed(self) -> Sequence[Passed]:
+        """The messages so far, in order."""
+        return self._passed
 
     def frames(self) -> list[Frame]:
         """Return the messages with the names of their sockets, times from the first one on."""
@@ -119,7 +126,7 @@ class _Names:
         self._init: dict[int, Init | None] = {}
         self._known = addresses.as_init()
 
-    def name(self, passed: _Passed) -> str:
+    def name(self, passed: Passed) -> str:
         if passed.kind is SocketKind.XSUB:
             return COORDINATOR_INPUT
         if passed.kind is SocketKind.DEALER:
@@ -132,7 +139,7 @@ class _Names:
             return COORDINATOR_OUTPUT
         return OUTPUT
 
-    def _read_init(self, passed: _Passed) -> None:
+    def _read_init(self, passed: Passed) -> None:
         if passed.direction == TO_ENGINE and len(passed.frames) == 1:
             try:
                 self._init[passed.engine] = self._codec.decode_init(passed.frames[0])

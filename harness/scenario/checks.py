@@ -16,6 +16,7 @@ from client.protocol.ids import RANKS_MAX
 from client.protocol.profiles import RELEASES
 from harness.reports.wording import counted
 from harness.scenario.checks_engines import check_engines, named_engines
+from harness.scenario.checks_lockstep import check_lockstep
 from harness.scenario.checks_metrics import check_metrics
 from harness.scenario.checks_requests import check_requests
 from harness.scenario.checks_steps import check_expectations, check_gates, check_steps
@@ -50,6 +51,7 @@ def check(scenario: Scenario, vocabulary: Vocabulary) -> list[Finding]:
         _topology,
         _engine_numbers,
         lambda s, _: check_engines(s),
+        lambda s, _: check_lockstep(s),
         lambda s, _: check_steps(s),
         lambda s, _: check_requests(s),
         lambda s, _: check_utilities(s),

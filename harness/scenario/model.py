@@ -15,6 +15,7 @@ from mock_engines.behaviours.model import (
     Action,
     EngineSpec,
     FinishName,
+    Pace,
     Strict,
     as_list,
 )
@@ -66,7 +67,8 @@ class Topology(Strict):
 
     ``ranks`` defaults to ``start_rank … start_rank + engines - 1``. ``waves: auto`` lets the
     engines complete a wave when all are idle and start it as their release does; ``script``
-    leaves every notice to actions. A frontend has an in-process coordinator only when the
+    leaves every notice to actions; with ``lockstep`` each engine runs the loop of its release,
+    steps with its peers and may wait for them for ever (``lockstep`` says how fast). A frontend has an in-process coordinator only when the
     model is MoE, so ``coordinator: in-process`` implies that. ``frontends: 2`` adds a second
     frontend on the same engines: the reference client with client index 1 (``bootstrapped``
     only). ``frontend_args`` and ``frontend_env`` are given to the process of a real frontend;
@@ -80,7 +82,11 @@ class Topology(Strict):
     data_parallel_size: int | None = Field(default=None, ge=0)
     coordinator: Literal["none", "in-process", "external"] = "none"
     transport: Literal["handshake-owner", "bootstrapped"] = "handshake-owner"
-    waves: Literal["auto", "script"] = "auto"
+    waves: Literal["auto", "script", "lockstep"] = "auto"
+    lockstep: Pace = Pace()
+    engine_release: str | None = Field(
+        default=None, description="release of the engines, where it is not the frontend's"
+    )
     config: ClientConfigSpec = ClientConfigSpec()
     frontends: int = Field(default=1, ge=1, le=2)
     frontend_args: list[str] = Field(default_factory=list)

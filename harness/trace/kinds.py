@@ -46,6 +46,11 @@ KIND_OF: dict[type, tuple[str, str]] = {
     mock.EngineStalled: ("stalled", "an engine stopped reading and sending"),
     mock.EngineResumed: ("resumed", "a stalled engine went on"),
     mock.EngineIdle: ("idle", "an engine has nothing left to do"),
+    mock.RankMoved: ("moved", "the state of a rank that steps with others changed"),
+    mock.StartWaveIgnored: ("start_wave-ignored", "START_DP_WAVE had no effect on a rank"),
+    mock.ExchangeHeld: ("exchange", "all ranks met in an exchange of unfinished work"),
+    mock.RanksStuck: ("stuck", "ranks wait in a collective for others"),
+    mock.RanksSpin: ("spin", "ranks run dummy steps without end"),
     # callers and the harness: every target
     harness.CallStarted: ("call-started", "a caller began a generation"),
     harness.CallOutput: ("call-output", "a caller received tokens"),

@@ -14,8 +14,8 @@ from mock_engines import events as mock
 _CUT = 160
 """Longest message of a line, in characters."""
 
-# What a class is called on the wire; the engine receives (<-) or sends (->) it.
-_SEEN: dict[type, str] = {
+# What a class is called on the wire; the engine receives (<-, SEEN) or sends (->, SENT) it.
+SEEN: dict[type, str] = {
     mock.AddSeen: "ADD",
     mock.AbortSeen: "ABORT",
     mock.UtilitySeen: "UTILITY",
@@ -23,7 +23,7 @@ _SEEN: dict[type, str] = {
     mock.GateOpened: "READY (coordinator gate)",
     mock.UnknownSeen: "unknown bytes",
 }
-_SENT: dict[type, str] = {
+SENT: dict[type, str] = {
     mock.OutputSent: "output",
     mock.FinishedOnlySent: "finished_requests",
     mock.UtilityReplySent: "utility reply",
@@ -46,9 +46,9 @@ def render(record: Record, *, start_us: int = 0) -> str:
 def describe(event: Event) -> str:
     """Lane, arrow and message of one event."""
     cls = type(event)
-    if (name := _SEEN.get(cls)) is not None:
+    if (name := SEEN.get(cls)) is not None:
         lane = f"engine {_get(event, 'engine')} <-"
-    elif (name := _SENT.get(cls)) is not None:
+    elif (name := SENT.get(cls)) is not None:
         lane = f"engine {_get(event, 'engine')} ->"
     else:
         lane, name = _lane(event), KIND_OF[cls][0]

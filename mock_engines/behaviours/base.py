@@ -7,7 +7,7 @@ carries out, and for which kinds of message they make sense. Modules are found b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from client.protocol.messages import StartDpWave, UtilityCall
 from mock_engines.behaviours.model import Action
@@ -16,10 +16,14 @@ from mock_engines.matching import Kind, Message
 from mock_engines.outlets import Outlets, ScriptError
 from mock_engines.utilities import Outcome
 
+if TYPE_CHECKING:
+    from mock_engines.stepping import Stepping
+
 __all__ = ["ANY_KIND", "MESSAGES", "Behaviour", "EngineIO", "ScriptError"]
 
 MESSAGES: frozenset[Kind] = frozenset({"add", "abort", "utility", "start_wave"})
 ANY_KIND: frozenset[Kind] = MESSAGES | {"act"}
+InLockstep = Literal["same", "queues", "never"]
 
 
 class EngineIO(Protocol):
@@ -32,6 +36,10 @@ class EngineIO(Protocol):
     @property
     def out(self) -> Outlets:
         """Its sends."""
+
+    @property
+    def stepping(self) -> Stepping | None:
+        """Its loop, if it steps with others (``waves: lockstep``)."""
 
     @property
     def real_peer(self) -> bool:
@@ -74,6 +82,10 @@ class Behaviour:
 
     verbs: ClassVar[tuple[str, ...]] = ()
     fits: ClassVar[frozenset[Kind]] = ANY_KIND
+    in_lockstep: ClassVar[InLockstep] = "same"
+    """At an engine that steps with others: the ``same``; ``queues``: puts what arrived into the
+    queue of its loop, and so never blocks; ``never``: it would send what the loop knows nothing of.
+    """
 
     def blocks(self, action: Action, message: Message) -> bool:  # noqa: ARG002
         """Whether it may take long; such an action, and what follows, gets a task of its own.

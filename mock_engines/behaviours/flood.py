@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from client.protocol.ids import STALE_PROBE_INDEX
-from mock_engines.behaviours.base import Behaviour, EngineIO
+from mock_engines.behaviours.base import Behaviour, EngineIO, InLockstep
 from mock_engines.behaviours.model import Action, Flood
 from mock_engines.matching import Message
 
@@ -22,6 +22,7 @@ class SendFlood(Behaviour):
     """
 
     verbs: ClassVar[tuple[str, ...]] = ("flood",)
+    in_lockstep: ClassVar[InLockstep] = "never"
 
     def blocks(self, action: Action, message: Message) -> bool:  # noqa: ARG002
         """Others must run beside it, or there is no race."""

@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from mock_engines.lockstep.scheduler import BATCH_MAX
+
 
 class Strict(BaseModel):
     """Base of all file models: unknown keys are errors, values are not coerced or infinite."""
@@ -141,6 +143,33 @@ class Flood(Strict):
     stale_probes: bool = False
 
 
+class Pace(Strict):
+    """How engines that step together schedule (``waves: lockstep``).
+
+    ``batch``: requests that run together; ``tokens``: how many each of them gets in a step;
+    ``step_ms``: how long a forward pass takes, or [least, most], drawn evenly for each.
+    """
+
+    batch: int = Field(default=BATCH_MAX, ge=1, le=4096)
+    tokens: int = Field(default=1, ge=1, le=1024)
+    step_ms: Annotated[list[int], BeforeValidator(as_list)] = Field(
+        default_factory=lambda: [0], min_length=1, max_length=2
+    )
+
+    @model_validator(mode="after")
+    def _range(self) -> Pace:
+        low, high = self.step_range
+        if not 0 <= low <= high <= DELAY_MS_MAX:
+            msg = f"step_ms is a time, or [least, most], from 0 to {DELAY_MS_MAX}"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def step_range(self) -> tuple[int, int]:
+        """Least and most milliseconds of a forward pass."""
+        return self.step_ms[0], self.step_ms[-1]
+
+
 class Action(Strict):
     """One thing to do: a mapping with exactly one of these keys."""
 
@@ -165,6 +194,11 @@ class Action(Strict):
     start_wave: int | Notice | None = None
     flood: Flood | None = None
     open: str | None = None
+    shut_down: Literal["abort", "drain"] | None = Field(
+        default=None,
+        description="tell the process of an engine that steps with others to end: at once, or"
+        " once its requests have ended",
+    )
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Action:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from client.protocol.ids import RequestId
 from client.protocol.messages import EngineCoreOutput
-from mock_engines.behaviours.base import Behaviour, EngineIO, ScriptError
+from mock_engines.behaviours.base import Behaviour, EngineIO, InLockstep, ScriptError
 from mock_engines.behaviours.model import Action, Output
 from mock_engines.behaviours.stream import finish_reason
 from mock_engines.logprobs import logprobs_of
@@ -17,6 +17,7 @@ class OutputRow(Behaviour):
     """``output`` sends rows as told: for any request, known or not, ended or not."""
 
     verbs: ClassVar[tuple[str, ...]] = ("output",)
+    in_lockstep: ClassVar[InLockstep] = "never"
 
     async def carry_out(self, action: Action, message: Message, io: EngineIO) -> None:
         """Send the rows; one with a finish reason ends the request if it is still active."""
@@ -73,6 +74,7 @@ class FinishOnly(Behaviour):
 
     verbs: ClassVar[tuple[str, ...]] = ("finish_only",)
     fits: ClassVar[frozenset[Kind]] = frozenset({"add", "abort"})
+    in_lockstep: ClassVar[InLockstep] = "never"
 
     async def carry_out(self, action: Action, message: Message, io: EngineIO) -> None:  # noqa: ARG002
         """Send ``finished_requests``."""

@@ -7,7 +7,8 @@ from typing import ClassVar
 import msgspec
 
 from client.protocol.messages import EngineCoreOutput, FinishReason, RequestError
-from mock_engines.behaviours.base import Behaviour, EngineIO, ScriptError
+from client.protocol.profiles import Profile
+from mock_engines.behaviours.base import Behaviour, EngineIO, InLockstep, ScriptError
 from mock_engines.behaviours.model import Action, FinishName, Stream
 from mock_engines.matching import Kind, Message
 from mock_engines.requests import MockRequest
@@ -18,6 +19,7 @@ class StreamTokens(Behaviour):
 
     verbs: ClassVar[tuple[str, ...]] = ("stream",)
     fits: ClassVar[frozenset[Kind]] = frozenset({"add"})
+    in_lockstep: ClassVar[InLockstep] = "queues"
 
     def blocks(self, action: Action, message: Message) -> bool:  # noqa: ARG002
         """Each chunk is a step of its own."""
@@ -25,8 +27,11 @@ class StreamTokens(Behaviour):
 
     async def carry_out(self, action: Action, message: Message, io: EngineIO) -> None:
         """Stream for the request of an ADD; nothing to do if that was dropped."""
-        if message.request is not None:
-            await stream_tokens(action.stream or Stream(), message.request, io)
+        spec = action.stream or Stream()
+        if message.request is not None and io.stepping is not None:
+            io.stepping.add(message.request, spec)
+        elif message.request is not None:
+            await stream_tokens(spec, message.request, io)
         elif message.kind != "add":
             msg = "'stream' needs a request that was added"
             raise ScriptError(msg)
@@ -64,7 +69,7 @@ async def stream_tokens(spec: Stream, request: MockRequest, io: EngineIO) -> Non
             return
         row = io.engine.step(request, count)
         if ended:
-            row = _last_row(row, spec, io)
+            row = last_row(row, spec, io.engine.profile)
         await io.out.rows([row], client_index=request.client_index)
         if ended and spec.finish is not None:
             io.engine.finish(request)
@@ -72,9 +77,10 @@ async def stream_tokens(spec: Stream, request: MockRequest, io: EngineIO) -> Non
             await io.next_turn()
 
 
-def _last_row(row: EngineCoreOutput, spec: Stream, io: EngineIO) -> EngineCoreOutput:
+def last_row(row: EngineCoreOutput, spec: Stream, profile: Profile) -> EngineCoreOutput:
+    """Make the last row of a stream of this one."""
     error = None
-    if spec.error is not None and io.engine.profile.request_error_field:
+    if spec.error is not None and profile.request_error_field:
         error = RequestError(
             code=str(spec.error.get("code", "internal_error")),
             message=str(spec.error.get("message", "")),

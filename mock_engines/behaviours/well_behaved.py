@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from client.protocol.ids import RequestId
 from client.protocol.messages import EngineCoreOutput, FinishReason, UtilityCall
-from mock_engines.behaviours.base import MESSAGES, Behaviour, EngineIO
+from mock_engines.behaviours.base import MESSAGES, Behaviour, EngineIO, InLockstep
 from mock_engines.behaviours.model import Action, Stream
 from mock_engines.behaviours.stream import stream_tokens
+from mock_engines.lockstep.effects import AbortInput, StartInput
 from mock_engines.matching import Kind, Message
 from mock_engines.requests import MockRequest
 from mock_engines.utilities import Outcome, UtilityFailedError
+
+if TYPE_CHECKING:
+    from mock_engines.stepping import Stepping
 
 PLAIN_STREAM = Stream()
 """All tokens, one by one, then the end."""
@@ -22,6 +26,7 @@ class Default(Behaviour):
 
     verbs: ClassVar[tuple[str, ...]] = ("default",)
     fits: ClassVar[frozenset[Kind]] = MESSAGES
+    in_lockstep: ClassVar[InLockstep] = "queues"
 
     def blocks(self, action: Action, message: Message) -> bool:  # noqa: ARG002
         """Say yes to a stream, and to a pause that waits for requests to end."""
@@ -29,7 +34,9 @@ class Default(Behaviour):
 
     async def carry_out(self, action: Action, message: Message, io: EngineIO) -> None:  # noqa: ARG002
         """Behave well."""
-        if message.kind == "add":
+        if io.stepping is not None:
+            _queue(message, io.stepping)
+        elif message.kind == "add":
             await _serve(message.request, io)
         elif message.call is None:
             await take_effect(message, io)
@@ -42,6 +49,7 @@ class Apply(Behaviour):
 
     verbs: ClassVar[tuple[str, ...]] = ("apply",)
     fits: ClassVar[frozenset[Kind]] = MESSAGES
+    in_lockstep: ClassVar[InLockstep] = "queues"
 
     def blocks(self, action: Action, message: Message) -> bool:  # noqa: ARG002
         """It may wait for requests to end, as ``default`` does."""
@@ -49,7 +57,27 @@ class Apply(Behaviour):
 
     async def carry_out(self, action: Action, message: Message, io: EngineIO) -> None:  # noqa: ARG002
         """Take effect."""
-        await take_effect(message, io)
+        if io.stepping is not None:
+            _queue(message, io.stepping, silent=True)
+        else:
+            await take_effect(message, io)
+
+
+def _queue(message: Message, stepping: Stepping, *, silent: bool = False) -> None:
+    """Let the engine's loop take it when it comes to that.
+
+    ``silent``: it answers no call, and a request is never taken up.
+    """
+    if message.request is not None:
+        if not silent:
+            stepping.add(message.request, PLAIN_STREAM)
+    elif message.kind == "abort":
+        stepping.put(AbortInput(tuple(message.request_ids)))
+    elif message.start is not None:
+        start = message.start
+        stepping.put(StartInput(start.wave, start.exclude_engine_index))
+    elif message.call is not None:
+        stepping.call(message.call, silent=silent)
 
 
 async def take_effect(message: Message, io: EngineIO) -> None:

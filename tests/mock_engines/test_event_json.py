@@ -17,6 +17,8 @@ SAMPLES = {
     "int | None": 7,
     "tuple[int, ...]": (1, 2),
     "tuple[str, ...]": ("a", "b"),
+    "tuple[tuple[int, str], ...]": ((1, "a"), (2, "b")),
+    "tuple[tuple[int, int, int], ...]": ((0, 1, 2), (3, 4, 5)),
 }
 
 

@@ -1,0 +1,1 @@
+"""What reports are made from: results of a run, a matrix, failure files."""

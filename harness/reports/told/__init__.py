@@ -1,0 +1,1 @@
+"""What a report tells: one document, whatever was read and whatever is written."""

@@ -1,0 +1,207 @@
+"""Ranks that step together: where they meet, and what holds them up. The asyncio side of it.
+
+``Collectives`` decides who has come; here ranks wait for it, and here it is found out that a
+meeting cannot come to its end. Two sorts of that are told apart:
+
+- *for good*: whatever message may still arrive, the missing ranks do not come. They wait in a
+  meeting that needs those who are here, came to another operation, or are dead. Told at once.
+- a missing rank sits idle, and a message could wake it. Whether one is under way only a fence can
+  say; told there.
+
+Ranks may also step without end although nobody has work, as while only some were told to pause.
+Two exchanges of that sort in a row, with nothing arriving between them, show that it goes on for
+ever; then they wait for something to arrive, since more dummy steps would change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from mock_engines import events
+from mock_engines.activity import Activity
+from mock_engines.lockstep.collectives import Collectives, Group, Stuck
+from mock_engines.lockstep.effects import Enter
+from mock_engines.lockstep.rank import Rank
+
+QUIET_EXCHANGES = 2
+"""Exchanges without work, and without an end of the wave, after which nothing can change."""
+
+
+class Member(Protocol):
+    """One rank, as its group sees it."""
+
+    @property
+    def rank(self) -> Rank:
+        """Its state."""
+
+    @property
+    def activity(self) -> Activity:
+        """Told when a meeting is over."""
+
+    def describe(self) -> str:
+        """What it is at, in a few words."""
+
+
+class StepGroup:
+    """The ranks of one data-parallel group.
+
+    Args:
+        ranks: all that belong to it, whether they have joined or not.
+        collectives: the rules by which they meet.
+        observer: told of exchanges, and of ranks that are stuck.
+    """
+
+    def __init__(
+        self,
+        ranks: Sequence[int],
+        observer: events.Observer = events.ignore,
+        collectives: type[Collectives] = Collectives,
+    ) -> None:
+        self.collectives = collectives(ranks)
+        self._observer = observer
+        self._members: dict[int, Member] = {}
+        self._dead: dict[int, None] = {}
+        self._results: dict[int, Any] = {}
+        self._exchanges = 0
+        self._quiet = 0
+        self._told: dict[tuple[Group, int, tuple[int, ...]], None] = {}
+
+    # --- who belongs to it ------------------------------------------------------------------
+
+    def attend(self, member: Member) -> None:
+        """A rank comes, or comes back as a new process that knows of no meeting."""
+        rank = member.rank.rank
+        if rank in self._members:
+            self._settle(self.collectives.leave(rank))
+        if rank not in self.collectives.members:
+            self.collectives.join(rank)
+        self._dead.pop(rank, None)
+        self._results.pop(rank, None)
+        self._members[rank] = member
+        self.stir()
+
+    def died(self, rank: int) -> None:
+        """A rank is dead. Its peers go on needing it: nobody takes it out of their group."""
+        self._dead[rank] = None
+        self._tell_what_is_stuck(for_good_only=True)
+
+    # --- meeting ----------------------------------------------------------------------------
+
+    async def meet(self, member: Member, effect: Enter) -> Any:
+        """Enter an operation, and return with what all of its ranks get."""
+        rank, kind = member.rank.rank, effect.kind
+        results = self.collectives.enter(rank, effect.group, kind, effect.value)
+        if results and kind == "sync":
+            self._exchanged(rank, results[rank])
+        self._settle(results)
+        self._tell_what_is_stuck(for_good_only=True)
+        await member.activity.until(lambda: rank in self._results)
+        result = self._results.pop(rank)
+        if kind == "sync":
+            await member.activity.until(lambda: not self.spinning)
+        return result
+
+    def stir(self) -> None:
+        """Something arrived at a rank, so that the next steps may differ from the last ones."""
+        self._quiet = 0
+        self._changed()
+
+    @property
+    def spinning(self) -> bool:
+        """Whether all run dummy steps that nothing but a message can end."""
+        return self._quiet >= QUIET_EXCHANGES
+
+    def _settle(self, results: Mapping[int, Any]) -> None:
+        if results:
+            self._results |= results
+            self._changed()
+
+    def _changed(self) -> None:
+        for member in self._members.values():
+            member.activity.changed()
+
+    def _exchanged(self, last: int, result: tuple[bool, bool]) -> None:
+        goes_on, _consensus = result
+        self._exchanges += 1
+        states = [member.rank for _, member in sorted(self._members.items())]
+        unfinished = tuple(r.rank for r in states if r.scheduler.unfinished > 0)
+        self._quiet = self._quiet + 1 if goes_on and not unfinished else 0
+        self._observer(
+            events.ExchangeHeld(
+                engine=last,
+                number=self._exchanges,
+                waves=tuple((r.rank, r.wave, r.step_count) for r in states),
+                unfinished=unfinished,
+                pausing=tuple(r.rank for r in states if r.pending_pause),
+                goes_on=goes_on,
+            )
+        )
+
+    # --- what holds them up -----------------------------------------------------------------
+
+    def states(self) -> tuple[str, ...]:
+        """What each rank is at, lowest first."""
+        return tuple(self._state(rank) for rank in self.collectives.members)
+
+    def _state(self, rank: int) -> str:
+        if rank in self._dead:
+            return f"engine {rank}: dead"
+        if rank not in self._members:
+            return f"engine {rank}: has not joined"
+        return f"engine {rank}: {self._members[rank].describe()}"
+
+    def at_rest(self) -> Iterator[events.MockEvent]:
+        """Say what is stuck or spins, now that no rank moves. At a fence."""
+        yield from self._stuck(for_good_only=False)
+        if self.spinning:
+            ranks = self.collectives.members
+            pausing = tuple(
+                rank
+                for rank in ranks
+                if rank in self._members and self._members[rank].rank.pending_pause
+            )
+            yield events.RanksSpin(ranks[0], pausing, self.states())
+
+    def _tell_what_is_stuck(self, *, for_good_only: bool) -> None:
+        for event in self._stuck(for_good_only=for_good_only):
+            self._observer(event)
+
+    def _stuck(self, *, for_good_only: bool) -> Iterator[events.RanksStuck]:
+        stuck = self.collectives.stuck()
+        hopeful = self._hopeful(stuck)
+        for each in stuck:
+            ranks = tuple(entered.rank for entered in each.entered)
+            for_good = each.group not in hopeful
+            key = (each.group, each.entered[0].number, ranks)
+            if for_good_only and (not for_good or key in self._told):
+                continue
+            self._told[key] = None
+            yield events.RanksStuck(
+                engine=ranks[0],
+                group=each.group,
+                entered=tuple((entered.rank, entered.kind) for entered in each.entered),
+                missing=each.missing,
+                states=self.states(),
+                for_good=for_good,
+            )
+
+    def _hopeful(self, stuck: Sequence[Stuck]) -> set[Group]:
+        """Groups whose meeting can still come to its end, if the right message arrives."""
+        waiting = {entered.rank for each in stuck for entered in each.entered}
+        can_move = {
+            rank
+            for rank in self.collectives.members
+            if rank not in waiting and rank not in self._dead
+        }
+        hopeful: set[Group] = set()
+        found = True
+        while found:
+            found = False
+            for each in stuck:
+                if each.group in hopeful or each.mismatch or not can_move.issuperset(each.missing):
+                    continue
+                hopeful.add(each.group)
+                can_move |= {entered.rank for entered in each.entered}
+                found = True
+        return hopeful
