@@ -78,6 +78,9 @@ EXCLUDED: Mapping[Key, str] = {
     (scenario.Topology, "starved"): "a matter of time, and much of it",
     (scenario.ClientConfigSpec, "ready_timeout_s"): "given where engines stay away",
     (scenario.LoadStep, "until_quiet"): "in simulation it goes on for ever beside a timer",
+    (scenario.Topology, "lockstep"): "drawn as a whole topology (lockstep)",
+    (scenario.Topology, "engine_release"): "two releases that meet are a family of their own",
+    (behaviours.Action, "shut_down"): "an engine that leaves lets its peers wait for ever",
     (behaviours.EngineSpec, "process"): "where an engine runs is decided by the target",
     (behaviours.Flood, "count_real"): "as many as anywhere: a generated scenario is short",
 }

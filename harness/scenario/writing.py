@@ -107,7 +107,7 @@ def _lay_out(node: yaml.Node, column: int, indent: int, *, opened: bool = False)
     for key, value in node.value:
         _lay_out(key, indent, indent)
         behind = indent + len(str(key.value)) + 2
-        of_the_story = opened and indent == 0 and key.value in _OPEN
+        of_the_story = opened and indent == 0 and key.value in _OPEN and bool(value.value)
         _lay_out(value, behind, indent + 2, opened=of_the_story)
 
 

@@ -106,6 +106,11 @@ STORIES: dict[str, str] = {
     "  - {engine: 1, rules: [{on: add, do: [{open: g}, {default: true}]}]}\n"
     "steps:\n  - call: {id: a, rank: 0}\n  - wait: {event: add, engine: 0}\n"
     "  - call: {id: b, rank: 1}\n  - finish: [a, b]\n  - expect: {op: a, outcome: finished}\n",
+    "shut_down": "topology: {coordinator: in-process, waves: lockstep}\n"
+    "steps:\n  - call: {id: a, rank: 0}\n  - finish: a\n  - fence: true\n"
+    "  - engine: {engine: 1, do: {shut_down: drain}}\n  - wait: {event: died, engine: 1}\n"
+    "  - expect: {op: a, outcome: finished}\n"
+    "  - expect: {engine: 1, state: {alive: false}}\n",
 }
 
 

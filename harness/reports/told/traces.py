@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from client.protocol.profiles import RELEASES
 from harness.failure import FailureFile, FailureFileError
 from harness.replay import OpenFailure, ReplayKind, ReplayOutcome, open_failure, replayed
 from harness.reports.told.lines import (
@@ -236,5 +235,3 @@ def plain(value: Any) -> Any:
         return str(value)
     return value
 
-
-__all__ = ["EVENTS_MAX", "RECORDED", "RELEASES", "REPLAYED", "Found", "lanes_of", "trace_of", "window"]

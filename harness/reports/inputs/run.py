@@ -1,0 +1,189 @@
+"""The results of ``wavecheck run`` as a report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from harness.failure import FailureFile
+from harness.reports.diagnostic import Diagnostic
+from harness.reports.inputs.documents import ResultObject, RunDocument
+from harness.reports.inputs.failures import Doc, Tracing, with_trace, witness_lines
+from harness.reports.text import diagnostics, label, summary_line
+from harness.reports.told.model import Report, Result, Violation
+from harness.reports.wording import counted
+from harness.results import ExpectationResult, ScenarioResult, VerdictResult
+from harness.verdict import (
+    ERROR,
+    HELD,
+    NOT_JUDGED,
+    UNSTABLE,
+    VIOLATED,
+    ExitCode,
+    assess,
+    why_not_judged,
+)
+from harness.version import tool_version
+
+TOLD = frozenset({VIOLATED, UNSTABLE, ERROR})
+"""Statuses that are told at length."""
+
+
+def result_of(told: ResultObject) -> ScenarioResult:
+    """A result as the run had it, but for what is not in its JSON."""
+    plain = msgspec.structs.asdict(told)
+    plain |= {
+        "refs": tuple(told.refs),
+        "known": tuple(told.known),
+        "expectations": tuple(
+            ExpectationResult(e.step, e.status, e.expected, e.seen) for e in told.expectations
+        ),
+        "verdicts": tuple(
+            VerdictResult(**{**msgspec.structs.asdict(v), "witness": tuple(v.witness)})
+            for v in told.verdicts
+        ),
+        "repeats": tuple(told.repeats),
+        "departures": None if told.departures is None else tuple(told.departures),
+    }
+    return ScenarioResult(**plain)
+
+
+class RunReport:
+    """Makes the report on one document.
+
+    Attributes:
+        results: as the run had them, with the lines of their witnesses.
+        preferred: for each of them what it is about first.
+    """
+
+    def __init__(self, document: RunDocument, source: Path, doc: Doc, tracing: Tracing) -> None:
+        self._document = document
+        self._source = source
+        self._doc = doc
+        self._tracing = tracing
+        found = [self._with_lines(result_of(told)) for told in document.results]
+        self.results: list[ScenarioResult] = [result for result, _ in found]
+        self.preferred: list[list[str]] = [
+            [] if failure is None else [failure.violated] for _, failure in found
+        ]
+        self._violations: list[Violation] = []
+
+    def _with_lines(self, result: ScenarioResult) -> tuple[ScenarioResult, FailureFile | None]:
+        _, failure, _ = self._tracing.named(result.failure_file, self._source)
+        if failure is None:
+            return result, None
+        numbers = [n for v in result.verdicts if v.verdict == VIOLATED for n in v.witness]
+        lines = witness_lines(failure, [*numbers, *failure.witness])
+        return replace(result, witness_lines=lines), failure
+
+    def messages(self, place: int) -> Sequence[Diagnostic]:
+        """What the terminal said of a result."""
+        return diagnostics(
+            self.results[place],
+            self._doc,
+            allow_known=self._document.allow_known,
+            strict=self._document.strict,
+            preferred=self.preferred[place],
+        )
+
+    def report(self) -> Report:
+        """All of it."""
+        document, code = self._document, ExitCode(self._document.summary.exit)
+        results = [self._result(place, told) for place, told in enumerate(self.results)]
+        summary = summary_line(
+            self.results, code, allow_known=document.allow_known, strict=document.strict
+        )
+        target = document.target
+        return Report(
+            form="run",
+            tool=tool_version(),
+            source=str(self._source),
+            headline=f"{counted(len(results), 'scenario')} on {target.kind} {target.version}",
+            verdict=summary.plain,
+            exit=int(code),
+            target=f"{target.kind} {target.version}",
+            counts=_counts(results),
+            results=results,
+            violations=self._violations,
+            not_run=list(document.not_run),
+            notes=[],
+        )
+
+    def _result(self, place: int, result: ScenarioResult) -> Result:
+        word = label(result, allow_known=self._document.allow_known)
+        number = None
+        messages = self.messages(place)
+        if (result.status in TOLD or messages) and messages:
+            number = len(self._violations)
+            self._violations.append(self._violation(result, messages[0]))
+        return Result(
+            scenario=result.scenario,
+            title=result.title,
+            column=result.profile,
+            status=word,
+            mutant=result.mutant,
+            detail=self._detail(result, messages),
+            schedules=result.schedules,
+            trials=result.trials,
+            duration_s=result.duration_s,
+            violation=number,
+        )
+
+    def _detail(self, result: ScenarioResult, messages: Sequence[Diagnostic]) -> str:
+        if messages:
+            return messages[0].title.partition("\n")[0]
+        if result.status == NOT_JUDGED:
+            return why_not_judged(result)
+        should = assess(result).should
+        return f"{', '.join(should)} (should) violated" if should else result.explored
+
+    def _violation(self, result: ScenarioResult, message: Diagnostic) -> Violation:
+        facts = dict(message.facts)
+        violation = Violation(
+            scenario=result.scenario,
+            title=result.title,
+            level=UNSTABLE if result.status == UNSTABLE else message.level,
+            code=message.code,
+            message=message.title,
+            settings=_settings(self._document, result),
+            statement=facts.get("statement", ""),
+            why=message.why,
+            source=message.source,
+            expected=message.expected,
+            seen=message.seen,
+            also=list(message.also),
+            order=None if result.departures is None else facts.get("order", "").splitlines(),
+            evidence=list(message.evidence),
+            witness=_numbers(message.evidence),
+            failure_file=result.failure_file or "",
+            replay=message.help if message.help.startswith("wavecheck replay ") else "",
+        )
+        if result.status == ERROR and result.failure_file is None:
+            return msgspec.structs.replace(violation, trace_missing="it could not be judged")
+        own = violation.witness
+        told = with_trace(violation, self._tracing, result.failure_file, self._source)
+        known = set() if told.trace is None else {event.seq for event in told.trace.events}
+        # The message may be about another promise than the failure file is.
+        if own and known and set(own) <= known:
+            told = msgspec.structs.replace(told, witness=own)
+        return told
+
+
+def _settings(document: RunDocument, result: ScenarioResult) -> list[str]:
+    told = [f"target {document.target.kind}", f"profile {result.profile}"]
+    return told if result.mutant is None else [*told, f"mutant {result.mutant}"]
+
+
+def _numbers(evidence: Sequence[str]) -> list[int]:
+    words = (line.partition(" ")[0] for line in evidence)
+    return [int(word[1:]) for word in words if word[:1] == "#" and word[1:].isdigit()]
+
+
+def _counts(results: Sequence[Result]) -> dict[str, int]:
+    found = Counter(result.status for result in results)
+    order = (VIOLATED, UNSTABLE, ERROR, "blind", "known", NOT_JUDGED, HELD)
+    return {status: found[status] for status in order if found[status]}
