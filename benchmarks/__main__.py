@@ -14,7 +14,7 @@ import sys
 import time
 from functools import partial
 
-from benchmarks import detection, exploring, long, loops, pairs, where, whole
+from benchmarks import detection, exploring, long, loops, pairs, ranks, where, whole
 from benchmarks.peers import PEERS, Peers
 
 WARM_UP = 20
@@ -32,6 +32,8 @@ def main() -> int:
     if given.pairs:
         limits = given.budget, given.seed, given.mutant, given.json
         return 0 if pairs.table(*limits, missed=given.missed) else 1
+    if given.ranks:
+        return 0 if ranks.table(max(1, given.rounds // 3)) else 1
     if given.explore is not None:
         return 0 if exploring.table(given.seed, given.explore, given.mutant) else 1
     print(f"Python {sys.version.split()[0]}; workload W: {loops.steps()} callbacks in FIFO order")
@@ -56,6 +58,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=40, help="runs of each line in one round")
     parser.add_argument(
         "--no-peers", dest="peers", action="store_false", help="leave other simulators out"
+    )
+    parser.add_argument(
+        "--ranks", action="store_true", help="what a step of 2 to 64 ranks costs, and nothing else"
     )
     parser.add_argument("--where", type=int, metavar="N", help="sample N schedules: which part")
     parser.add_argument(

@@ -172,6 +172,7 @@ class RankMoved(msgspec.Struct, frozen=True, gc=False):
         pending_pause: it was told to pause, and not all ranks have agreed yet.
         ignores_starts: all agreed; START_DP_WAVE has no effect.
         asleep: tags of memory that sleeps.
+        ending: it was told to shut down.
     """
 
     engine: int
@@ -181,6 +182,7 @@ class RankMoved(msgspec.Struct, frozen=True, gc=False):
     pending_pause: bool
     ignores_starts: bool
     asleep: tuple[str, ...]
+    ending: bool = False
 
 
 class StartWaveIgnored(msgspec.Struct, frozen=True, gc=False):

@@ -95,7 +95,8 @@ class StepGroup:
         if results and kind == "sync":
             self._exchanged(rank, results[rank])
         self._settle(results)
-        self._tell_what_is_stuck(for_good_only=True)
+        if self._dead or self.collectives.crossed:
+            self._tell_what_is_stuck(for_good_only=True)
         await member.activity.until(lambda: rank in self._results)
         result = self._results.pop(rank)
         if kind == "sync":

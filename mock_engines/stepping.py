@@ -36,7 +36,7 @@ from mock_engines.lockstep.effects import (
     Rows,
     Send,
 )
-from mock_engines.lockstep.rank import CallFailedError
+from mock_engines.lockstep.rank import CallFailedError, Shutdown
 from mock_engines.lockstep.rules import rules_of
 from mock_engines.lockstep.scheduler import PauseState, Row, Work
 from mock_engines.outlets import Outlets
@@ -190,7 +190,8 @@ class Stepping:
         asleep = rank.memory.tags
         pause = rank.scheduler.pause
         flags = (rank.running, rank.wave, pause, rank.pending_pause, rank.ignores_starts)
-        state = (*flags, asleep, rank.rejects)
+        ending = rank.shutdown is not Shutdown.NO
+        state = (*flags, asleep, rank.rejects, ending)
         if state == self._state:
             return
         self._state = state
@@ -209,6 +210,7 @@ class Stepping:
                 pending_pause=rank.pending_pause,
                 ignores_starts=rank.ignores_starts,
                 asleep=asleep,
+                ending=ending,
             )
         )
         self.activity.changed()

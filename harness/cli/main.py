@@ -26,8 +26,10 @@ from harness.cli.mutants_cmd import mutants_command
 from harness.cli.output import CommandError
 from harness.cli.pool import describe_error
 from harness.cli.replay_cmd import replay_command
+from harness.cli.report_cmd import report_command
 from harness.cli.run_cmd import run_command
 from harness.cli.shrink_cmd import shrink_command
+from harness.cli.soak_cmd import soak_command
 from harness.cli.validate_cmd import validate_command
 from harness.reports.diagnostic import Diagnostic
 from harness.targets.base import TargetError
@@ -51,6 +53,7 @@ Examples:
   wavecheck run --target vllm-rs --frontend 0.33.0 --allow-known
   wavecheck replay wavecheck-out/FILE       play a failure again
   wavecheck shrink wavecheck-out/FILE       make it small
+  wavecheck report wavecheck-out/FILE       look at it in a browser
   wavecheck matrix                          everything on every release, as one table
   wavecheck mutants                         which known bugs are caught, and by what
   wavecheck bisect utility/failing-beside-hanging   in which release that changed
@@ -202,7 +205,9 @@ cli.add_command(matrix_command)
 cli.add_command(mutants_command)
 cli.add_command(bisect_command)
 cli.add_command(explore_command)
+cli.add_command(soak_command)
 cli.add_command(replay_command)
+cli.add_command(report_command)
 cli.add_command(shrink_command)
 cli.add_command(validate_command)
 cli.add_command(list_command)

@@ -20,6 +20,7 @@ FAMILIES = (
     "handshake",
     "codec",
     "engine wave rules",
+    "lockstep",
     "health",
     "shutdown",
 )

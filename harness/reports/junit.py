@@ -44,16 +44,16 @@ def junit(
         messages = diagnostics(
             result, doc, allow_known=allow_known, strict=strict, preferred=preferred(result)
         )
-        text = _clean("\n\n".join(plain(message) for message in messages))
-        title = _clean(messages[0].title if messages else result.status)
+        text = xml_text("\n\n".join(plain(message) for message in messages))
+        title = xml_text(messages[0].title if messages else result.status)
         if result.status == UNSTABLE:
             outcome: Error | Failure | Skipped | None = Failure(
-                _clean(result.reason or title), UNSTABLE
+                xml_text(result.reason or title), UNSTABLE
             )
         elif result.status == ERROR:
             outcome = Error(title, result.status)
         elif result.status == NOT_JUDGED:
-            outcome = Skipped(_clean(why_not_judged(result)), "not judged")
+            outcome = Skipped(xml_text(why_not_judged(result)), "not judged")
         elif counts(result, allow_known=allow_known, strict=strict):
             found = assess(result)
             names = [*found.unknown, *found.blind, *found.should, *found.known]
@@ -85,5 +85,6 @@ def write_junit(report: JUnitXml, path: Path) -> None:
         report.write(str(place), pretty=False)
 
 
-def _clean(text: str) -> str:
+def xml_text(text: str) -> str:
+    """Text without the signs that XML cannot hold."""
     return _NO_XML.sub("\ufffd", text)

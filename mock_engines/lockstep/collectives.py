@@ -46,6 +46,7 @@ class Stuck:
 class _Meeting:
     number: int = 1
     present: dict[int, Entered] = field(default_factory=dict)
+    kinds: dict[str, None] = field(default_factory=dict)
 
 
 class Collectives:
@@ -73,6 +74,7 @@ class Collectives:
             msg = f"rank {rank} cannot enter {kind}: it is no member, or waits in {group} already"
             raise ValueError(msg)
         meeting.present[rank] = Entered(rank, group, kind, meeting.number, value)
+        meeting.kinds[kind] = None
         return self._finish(group)
 
     def leave(self, rank: int) -> Mapping[int, Any]:
@@ -83,7 +85,9 @@ class Collectives:
         self._members.pop(rank, None)
         results: dict[int, Any] = {}
         for group in self._meetings:
-            self._meetings[group].present.pop(rank, None)
+            meeting = self._meetings[group]
+            meeting.present.pop(rank, None)
+            meeting.kinds = dict.fromkeys(each.kind for each in meeting.present.values())
             results |= self._finish(group)
         return results
 
@@ -98,6 +102,15 @@ class Collectives:
                 return meeting.present[rank]
         return None
 
+    @property
+    def crossed(self) -> bool:
+        """Whether ranks wait in both groups, or in different operations of one.
+
+        Only then can living ranks wait for each other for good. Cheap, for it is asked each time.
+        """
+        device, host = self._meetings["device"].kinds, self._meetings["host"].kinds
+        return bool(device and host) or len(device) > 1 or len(host) > 1
+
     def stuck(self) -> tuple[Stuck, ...]:
         """Operations under way: who is in, and who is not."""
         return tuple(
@@ -105,7 +118,7 @@ class Collectives:
                 group,
                 tuple(meeting.present[rank] for rank in sorted(meeting.present)),
                 tuple(rank for rank in self._members if rank not in meeting.present),
-                mismatch=len({each.kind for each in meeting.present.values()}) > 1,
+                mismatch=len(meeting.kinds) > 1,
             )
             for group, meeting in self._meetings.items()
             if meeting.present
@@ -116,10 +129,10 @@ class Collectives:
         if not meeting.present or len(meeting.present) < len(self._members):
             return {}
         present = meeting.present
-        if len({each.kind for each in present.values()}) > 1:
+        if len(meeting.kinds) > 1:
             return {}
         result = _combine(next(iter(present.values())).kind, [e.value for e in present.values()])
-        meeting.present, meeting.number = {}, meeting.number + 1
+        meeting.present, meeting.kinds, meeting.number = {}, {}, meeting.number + 1
         return dict.fromkeys(sorted(present), result)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -70,6 +71,7 @@ class RunReport:
         self.preferred: list[list[str]] = [
             [] if failure is None else [failure.violated] for _, failure in found
         ]
+        self.target = document.target.kind
         self._violations: list[Violation] = []
 
     def _with_lines(self, result: ScenarioResult) -> tuple[ScenarioResult, FailureFile | None]:
@@ -79,6 +81,15 @@ class RunReport:
         numbers = [n for v in result.verdicts if v.verdict == VIOLATED for n in v.witness]
         lines = witness_lines(failure, [*numbers, *failure.witness])
         return replace(result, witness_lines=lines), failure
+
+    def only(self, scenario: str) -> RunReport:
+        """The part about one scenario."""
+        part = copy.copy(self)
+        pairs = zip(self.results, self.preferred, strict=True)
+        kept = [(result, names) for result, names in pairs if result.scenario == scenario]
+        part.results = [result for result, _ in kept]
+        part.preferred = [names for _, names in kept]
+        return part
 
     def messages(self, place: int) -> Sequence[Diagnostic]:
         """What the terminal said of a result."""

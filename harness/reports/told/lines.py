@@ -56,12 +56,14 @@ class Place:
         source, target: lanes; equal where nothing is sent.
         kind: as scenario files name it; ``""``: it is not known.
         text: what it says, with its lane.
+        said: the same without its lane.
     """
 
     source: str
     target: str
     kind: str
     text: str
+    said: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,24 +97,24 @@ def place_of(text: str) -> Place | None:
             lanes = (CALLERS, CLIENT)
         elif kind in _TO_CALLERS:
             lanes = (CLIENT, CALLERS)
-        return Place(*lanes, kind, text)
+        return Place(*lanes, kind, text, f"{found[1]}: {found[2]}")
     if found := _OTHER.fullmatch(text):
         kind, own = _kind(found[2]), _LANE_OF[found[1]]
-        return Place(*_FIXED.get(kind, (own, own)), kind, text)
+        return Place(*_FIXED.get(kind, (own, own)), kind, text, found[2])
     return None
 
 
 def _of_engine(text: str, rank: str, arrow: str, said: str) -> Place:
     kind, own = _kind(said), engine_lane(rank)
     if arrow == ":":
-        return Place(own, own, kind, text)
+        return Place(own, own, kind, text, said)
     other = CLIENT
     if kind in _BY_COORDINATOR or kind in _TO_COORDINATOR:
         other = COORDINATOR
     elif kind in _BY_PATH and " path=coordinator" in said:
         other = COORDINATOR
     lanes = (other, own) if arrow == " <-" else (own, other)
-    return Place(*lanes, kind, text)
+    return Place(*lanes, kind, text, said)
 
 
 def _kind(said: str) -> str:

@@ -1,0 +1,1 @@
+"""Mutants of the family ``lockstep``: faults of engines that step together, one in each file."""

@@ -1,0 +1,54 @@
+"""Requests run although only some of the memory is back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from harness.mutants.base import Mutant
+from harness.mutants.lockstep.one_phase import HIDDEN
+from mock_engines.lockstep.rank import Rank
+from mock_engines.lockstep.rules import LockstepRules
+from mock_engines.lockstep.scheduler import Scheduler
+from mock_engines.parts import EngineParts
+
+
+class ResumesHalfAwake(Rank):
+    """Does not ask whether anything still sleeps."""
+
+    def __init__(
+        self,
+        rank: int,
+        rules: LockstepRules,
+        scheduler: Scheduler | None = None,
+        *,
+        has_coordinator: bool = True,
+        publishes: bool = True,
+        other: Callable[[str, tuple[Any, ...]], Any] | None = None,
+    ) -> None:
+        super().__init__(
+            rank,
+            replace(rules, resumes_half_awake=True),
+            scheduler,
+            has_coordinator=has_coordinator,
+            publishes=publishes,
+            other=other,
+        )
+
+
+class HalfAwakeEngineResumes(Mutant):
+    """See the module."""
+
+    id = "half-awake-engine-resumes"
+    family = "lockstep"
+    title = "wake_up of the weights alone resumes"
+    bug = "Requests run on a cache that is not there."
+    source = "https://github.com/vllm-project/vllm/pull/44483 (engines up to 0.23)"
+    killed_by = "lockstep.paused-runs-nothing"
+    hidden_because = HIDDEN
+
+    @classmethod
+    def engine_parts(cls, base: EngineParts) -> EngineParts:
+        """Replace the loop of a rank."""
+        return replace(base, rank=ResumesHalfAwake)

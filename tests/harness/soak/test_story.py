@@ -1,0 +1,71 @@
+"""Long stories: the same from the same seed, sound, and played to their end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from harness.runner import RunOptions, run_scenario
+from harness.scenario.loader import parse
+from harness.scenario.writing import scenario_text
+from harness.soak.story import LEAVING, Size, soak
+
+
+def loaded(seed: int, size: Size):
+    return parse(scenario_text(soak(seed, size)), Path("soak.yaml"), name=f"soak-{seed}")
+
+
+def verbs(seed: int, size: Size) -> Counter:
+    steps = soak(seed, size)["steps"]
+    return Counter(
+        step["utility"]["method"] if "utility" in step else next(iter(step)) for step in steps
+    )
+
+
+def test_same_seed_writes_the_same_story_and_another_one_another():
+    assert soak(3) == soak(3)
+    assert soak(3)["steps"] != soak(4)["steps"]
+
+
+def test_story_has_as_many_callers_as_it_is_told_and_all_that_an_admin_does():
+    seen = verbs(0, Size())
+    assert seen["call"] == 1_000
+    assert {"pause", "resume", "sleep", "wake_up", "cancel", "abort", "fence", "finish"} <= set(
+        seen
+    )
+    assert seen["cancel"] > 1_000 * LEAVING / 2
+
+
+def test_every_pause_is_answered_before_anybody_resumes():
+    for seed in range(20):
+        pending: set[str] = set()
+        for step in soak(seed, Size(requests=300))["steps"]:
+            call = step.get("utility", {})
+            if call.get("method") in ("pause", "sleep"):
+                pending.add(call["id"])
+            elif call.get("method") in ("resume", "wake_up"):
+                assert not pending
+            elif "finish" in step:
+                pending -= set(step["finish"])
+            elif "fence" in step:
+                pending.clear()
+
+
+def test_two_resume_at_once_only_where_that_is_asked_for():
+    def at_once(size: Size) -> int:
+        steps = soak(1, size)["steps"]
+        methods = [step.get("utility", {}).get("method") for step in steps]
+        return sum(a == b == "resume" for a, b in zip(methods, methods[1:], strict=False))
+
+    assert at_once(Size()) == 0
+    assert at_once(Size(resumes_at_once=True)) > 0
+
+
+@pytest.mark.parametrize("coordinator", ["in-process", "external"])
+@pytest.mark.parametrize("profile", ["0.22.0", "0.28.0", "0.32.0", "0.33.0"])
+def test_story_is_sound_and_holds(coordinator, profile):
+    one = loaded(1, Size(engines=3, requests=60, coordinator=coordinator))
+    result = run_scenario(one, RunOptions(profile=profile, strategy="random", schedules=2))
+    assert result.status == "held", [v for v in result.verdicts if v.verdict == "violated"]
