@@ -73,8 +73,9 @@ def soak(seed: int, size: Size = Size()) -> dict[str, Any]:
 class _Story:
     def __init__(self, random: Random, size: Size) -> None:
         self._random = random
+        self._size = size
         self._left = size.requests
-        self._round = self._begun = self._calls = 0
+        self._round = self._begun = self._calls = self._sleeps = 0
         self._kinds: list[Callable[[], Iterator[Step]]] = [
             self._load,
             self._pause,
@@ -123,12 +124,17 @@ class _Story:
         yield self._call("wake_up")
 
     def _left_alone(self) -> Iterator[Step]:
-        """Whoever asked for a pause leaves before it is answered; it happens all the same."""
+        """Whoever puts the engines to sleep leaves before that is answered; it happens all the same.
+
+        Not before each engine has heard it: some that sleep and some that do not spin for ever.
+        """
         yield from self._callers()
-        yield (pause := self._call("pause", self._mode(), True))
-        yield {"cancel": _id(pause)}
+        yield (sleep := self._call("sleep", 0, self._mode()))
+        heard = self._sleeps * self._size.engines
+        yield {"wait": {"event": "utility", "method": "sleep", "count": heard}}
+        yield {"cancel": _id(sleep)}
         yield {"fence": True}
-        yield self._call("resume")
+        yield self._call("wake_up")
 
     def _pause_twice(self) -> Iterator[Step]:
         """Two pauses at once, in modes of their own."""
@@ -177,6 +183,7 @@ class _Story:
 
     def _call(self, method: str, *args: Any) -> Step:
         self._calls += 1
+        self._sleeps += method == "sleep"
         step: Step = {"id": f"{method.replace('_', '-')}-{self._calls}", "method": method}
         return {"utility": {**step, "args": list(args)} if args else step}
 
