@@ -14,7 +14,7 @@ import sys
 import time
 from functools import partial
 
-from benchmarks import detection, exploring, long, loops, pairs, ranks, where, whole
+from benchmarks import detection, exploring, long, loops, pairs, ranks, report, where, whole
 from benchmarks.peers import PEERS, Peers
 
 WARM_UP = 20
@@ -27,6 +27,8 @@ WHOLE_SHARE = 0.1
 def main() -> int:
     """Measure and print. 0, or 1 where something does not run as it should."""
     given = options()
+    if given.report:
+        return 0 if report.table() else 1
     if given.detection:
         return 0 if detection.table(given.campaigns, given.mutant) else 1
     if given.pairs:
@@ -69,6 +71,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="processes of --collection")
     parser.add_argument("--strategy", default="auto", help="strategy of --collection")
     parser.add_argument("--memory", type=int, metavar="N", help="watch memory over N schedules")
+    parser.add_argument(
+        "--report", action="store_true", help="how a report opens and scrolls in Chromium, alone"
+    )
     found = parser.add_argument_group("finding mutants, instead of speed")
     found.add_argument("--detection", action="store_true", help="schedules to each mutant's kill")
     found.add_argument("--campaigns", type=int, default=100, help="campaigns of --detection")

@@ -107,15 +107,23 @@ class Mailbox(Generic[T]):
         """
         loop = asyncio.get_running_loop()
         timer: asyncio.TimerHandle | None = None
+        over = False
+
+        def expire(getter: asyncio.Future[None]) -> None:
+            # Noted here: a loop whose clock is coarser than a float fires a little before its time.
+            nonlocal over
+            over = True
+            resolve(getter)
+
         while not self._items:
             if self._closed:
                 raise MailboxClosed
-            if deadline is not None and loop.time() >= deadline:
+            if over or (deadline is not None and loop.time() >= deadline):
                 raise DeadlineExceeded
             getter: asyncio.Future[None] = loop.create_future()
             self._getters.append(getter)
             if deadline is not None:
-                timer = loop.call_at(deadline, resolve, getter)
+                timer = loop.call_at(deadline, expire, getter)
             try:
                 await getter
             except asyncio.CancelledError:

@@ -22,6 +22,7 @@ from client.protocol.messages import UtilityOutput
 from client.rank_metadata import RankTexts
 from client.requests import AbortGrouping, RequestRegistry
 from client.routing import Routing
+from client.scaling import Scaling
 from client.streams import StreamState
 from client.utility import FanOut, UtilityRegistry
 
@@ -60,6 +61,7 @@ class Components:
     external_view: type[ExternalView] = ExternalView
     external_coordinator: type[ExternalCoordinatorState] = ExternalCoordinatorState
     handshake: type[HandshakeState] = HandshakeState
+    scaling: type[Scaling] = Scaling
     codec: type[Codec] = Codec
     inner: type[ClientInner] = ClientInner
     tasks: type[TaskSet] = TaskSet

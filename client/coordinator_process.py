@@ -19,6 +19,7 @@ from client.events import (
     CoordinatorPublished,
     FirstRequestHandled,
     Observer,
+    ScaleNoticeHandled,
     WaveNoticeHandled,
     ignore,
 )
@@ -36,6 +37,7 @@ from client.protocol.codec_msgpack import unpack
 from client.protocol.ids import Wave
 from client.protocol.messages import (
     READY_GATE,
+    SCALE_MESSAGE,
     SUBSCRIBE_ALL,
     UNSUBSCRIBE_ALL,
     CoordinatorPublish,
@@ -50,8 +52,6 @@ from client.protocol.transport import (
     Transport,
     TransportError,
 )
-
-SCALE_MESSAGE = "SCALE_ELASTIC_EP"
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,10 @@ class ExternalCoordinator:
             return [Note(f"front message of {len(frames)} frames")]
         match unpack(frames[0], "front message"):
             case [str(name), int(count)] if name == SCALE_MESSAGE:
-                return state.on_scale(count)
+                engines_before = len(state.counts())
+                effects = state.on_scale(count)
+                self._emit(ScaleNoticeHandled(engines_before, len(state.counts())))
+                return effects
             case _:
                 notice = self._codec.decode_first_request(frames[0])
         request = FirstRequest(notice.exclude_engine_index, notice.wave)

@@ -29,12 +29,15 @@ from client.events import (
     CoordinatorStateApplied,
     FirstRequestHandled,
     FirstRequestQueued,
+    ScaleNoticeQueued,
     WaveNoticeHandled,
 )
 from client.inner import ClientInner
 from client.protocol.codec_errors import DecodeError
 from client.protocol.ids import Identity, rank_from_identity
 from client.protocol.messages import (
+    READY_GATE,
+    SUBSCRIBE_ALL,
     EngineDead,
     FirstRequestNotice,
     OutputKind,
@@ -59,6 +62,12 @@ class Coordinator(Protocol):
 
     def start(self, tasks: TaskSet) -> None:
         """Start the tasks."""
+
+    async def admit(self) -> None:
+        """Open the gate for engines that come later, until cancelled."""
+
+    def announce(self, engines: int) -> None:
+        """There are so many engines from now on."""
 
 
 class InProcessRunner:
@@ -93,6 +102,17 @@ class InProcessRunner:
         if self._state.starts_waves:
             tasks.spawn(self._serve_commands(), name="coordinator-commands")
         tasks.spawn(self._serve_notices(), name="coordinator-notices")
+
+    async def admit(self) -> None:
+        """See ``Coordinator``: each that subscribes gets READY, as from an external one."""
+        while True:
+            frames = await self._publisher.recv()
+            if frames == [SUBSCRIBE_ALL]:
+                async with self._order:
+                    await _send_or_fail(self._inner, self._publisher, [READY_GATE])
+
+    def announce(self, engines: int) -> None:
+        """See ``Coordinator``. It keeps nothing of each engine."""
 
     async def _serve_commands(self) -> None:
         try:
@@ -189,7 +209,8 @@ class ExternalRunner:
         self._inner = inner
         self._view = view
         self._socket = socket
-        self._commands: Mailbox[FirstRequestNotice] = Mailbox()
+        self._commands: Mailbox[FirstRequestNotice | int] = Mailbox()
+        self._announcer: TaskSet | None = None
 
     def snapshot(self) -> WaveState:
         """See ``Coordinator``."""
@@ -207,20 +228,42 @@ class ExternalRunner:
 
     def start(self, tasks: TaskSet) -> None:
         """See ``Coordinator``."""
+        self._announcer = tasks
         if self._inner.profile.frontend_starts_waves:
             tasks.spawn(self._serve_commands(), name="coordinator-commands")
         tasks.spawn(self._serve_publishes(), name="coordinator-publishes")
 
+    async def admit(self) -> None:
+        """See ``Coordinator``. The external one opens its gate itself."""
+
+    def announce(self, engines: int) -> None:
+        """See ``Coordinator``. Behind first requests, as they leave by one socket."""
+        self._commands.put(engines)
+        self._inner.emit(ScaleNoticeQueued(engines))
+        if not self._inner.profile.frontend_starts_waves and self._announcer is not None:
+            self._announcer.spawn(self._announce(), name="coordinator-scale")
+
+    async def _announce(self) -> None:
+        """Send what is to be sent; since 0.33 no task waits for it all the time."""
+        while len(self._commands):
+            await self._tell(await self._commands.get())
+
     async def _serve_commands(self) -> None:
         try:
             while True:
-                notice = await self._commands.get()
-                if self._inner.health_error is not None:
-                    continue
-                frames = [self._inner.codec.encode_first_request(notice)]
-                await _send_or_fail(self._inner, self._socket, frames)
+                await self._tell(await self._commands.get())
         finally:
             self._commands.close()
+
+    async def _tell(self, command: FirstRequestNotice | int) -> None:
+        if self._inner.health_error is not None:
+            return
+        codec = self._inner.codec
+        if isinstance(command, int):
+            frame = codec.encode_scale(command)
+        else:
+            frame = codec.encode_first_request(command)
+        await _send_or_fail(self._inner, self._socket, [frame])
 
     async def _serve_publishes(self) -> None:
         while True:

@@ -34,11 +34,11 @@ class Deployment:
 
     def engine_indices(self) -> tuple[int, ...]:
         """Global ranks, in engine order."""
-        return tuple(self._inner.ranks.values())
+        return tuple(self._inner.ranks[each] for each in self._inner.connected())
 
     def engine_identities(self) -> tuple[Identity, ...]:
         """Identities, in engine order: by bytes, or by index in bootstrapped mode."""
-        return tuple(self._inner.ranks)
+        return self._inner.connected()
 
     def ready_responses(self) -> tuple[ReadyResponse, ...]:
         """What each engine said of itself, in engine order."""

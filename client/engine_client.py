@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -31,6 +32,7 @@ from client.protocol.messages import (
     FinishReason,
 )
 from client.protocol.transport import Transport
+from client.scaling import Launcher
 from client.startup import Connected, Startup
 from client.utility import CONFIGURED, Timeout, check_result_type
 
@@ -169,8 +171,11 @@ class EngineClient(AdminMethods, Deployment):
             except EncodeError as error:
                 raise from_codec(error) from error
             guard.sending()
-            await inner.send_to_engine(registered.engine, frames)
-        registered.sent = True
+            try:
+                await inner.send_to_engine(registered.engine, frames)
+            finally:
+                registered.sent = True
+                inner.handed_over()
         if registered.abort_due:
             self._abort_worker.follow_up(registered)
         stream.admit()
@@ -260,7 +265,37 @@ class EngineClient(AdminMethods, Deployment):
 
     def _chosen(self, only: Sequence[int] | None) -> list[Identity]:
         ranks = self._inner.ranks
-        return [identity for identity in ranks if only is None or ranks[identity] in only]
+        return [
+            identity
+            for identity in self._inner.connected()
+            if only is None or ranks[identity] in only
+        ]
+
+    # --- another number of engines ---
+
+    async def scale(self, size: int, launcher: Launcher) -> None:
+        """Go to ``size`` engines, ranks from 0 up, while requests go on.
+
+        Args:
+            size: how many there are to be.
+            launcher: starts engines, and is told of those that have ended.
+
+        Raises:
+            ScaleRefused: not possible; nothing was sent.
+            ClientError: of an engine on the way, or the sticky one.
+
+        Source: Python ``v1/engine/core_client.py``; see ``client/scaling.py``.
+        """
+        scaling = self._inner.components.scaling(
+            self._inner,
+            self._coordinator,
+            launcher,
+            client_index=self._config.client_index,
+            ready_timeout_s=self._config.ready_timeout_s,
+        )
+        await scaling.run(size)
+        mode = dataclasses.replace(self._config.mode, engine_count=size, data_parallel_size=size)
+        self._config = dataclasses.replace(self._config, mode=mode)
 
     # --- white box ---
 
@@ -275,7 +310,7 @@ class EngineClient(AdminMethods, Deployment):
     def loads(self) -> tuple[tuple[int, int], ...]:
         """White box: ``(rank, requests in flight)``, in engine order."""
         inner = self._inner
-        return tuple((rank, inner.requests.count(each)) for each, rank in inner.ranks.items())
+        return tuple((inner.ranks[each], inner.requests.count(each)) for each in inner.connected())
 
     def snapshot(self) -> ClientSnapshot:
         """White box: everything that can be counted, at this moment."""

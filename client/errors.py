@@ -13,7 +13,8 @@
     │       UnsupportedCoordinatorEngineId
     ├── RequestError
     │   ├── Encode, UnsupportedField, ControlClosed
-    │   └── DuplicateRequestId, InvalidDataParallelRank, InvalidRankMetadata, RequestStreamClosed
+    │   └── DuplicateRequestId, InvalidDataParallelRank, InvalidRankMetadata, RequestStreamClosed,
+    │       ScaleRefused
     └── UtilityError
         ├── UtilityCallFailed, UtilityResultDecode, UtilityCallClosed
         └── UtilityCallTimeout, InconsistentUtilityResults, ProfileAlreadyActive
@@ -255,6 +256,15 @@ class RequestStreamClosed(RequestError):
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
         super().__init__(f"output stream for {request_id} closed unexpectedly")
+
+
+class ScaleRefused(RequestError):
+    """The number of engines cannot be changed like that; nothing was sent."""
+
+    since: ClassVar[str] = ""
+
+    def __init__(self, size: int, reason: str) -> None:
+        super().__init__(f"cannot go to {size} engines: {reason}")
 
 
 # --- utilities ------------------------------------------------------------------------------

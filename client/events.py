@@ -24,7 +24,7 @@ class RequestReleased(msgspec.Struct, frozen=True, gc=False):
     """A request left the in-flight registry.
 
     ``cause``: one of ``finished``, ``rolled-back``, ``aborted``, ``auto-aborted``,
-    ``stream-closed``, ``client-closed``.
+    ``stream-closed``, ``client-closed``, ``engine-removed``.
     """
 
     request_id: str
@@ -148,6 +148,31 @@ class ClientClosed(msgspec.Struct, frozen=True, gc=False):
     sockets: int
 
 
+class EnginesChanged(msgspec.Struct, frozen=True, gc=False):
+    """An elastic change altered what the client is connected to, or sends new requests to.
+
+    Attributes:
+        connected: ranks that the client speaks with, in engine order.
+        routed: those of them that get new requests.
+    """
+
+    connected: tuple[int, ...]
+    routed: tuple[int, ...]
+
+
+class ScaleNoticeQueued(msgspec.Struct, frozen=True, gc=False):
+    """The client tells its external coordinator how many engines there are from now on."""
+
+    engines: int
+
+
+class ScaleNoticeHandled(msgspec.Struct, frozen=True, gc=False):
+    """The external coordinator took over how many engines there are."""
+
+    engines_before: int
+    engines_after: int
+
+
 ClientEvent = (
     RequestRegistered
     | RequestReleased
@@ -165,6 +190,9 @@ ClientEvent = (
     | HealthFailed
     | EngineConnected
     | ClientClosed
+    | EnginesChanged
+    | ScaleNoticeQueued
+    | ScaleNoticeHandled
 )
 Observer = Callable[[ClientEvent], None]
 

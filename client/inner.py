@@ -8,10 +8,11 @@ Sources: Rust ``engine-core-client/src/client/imp.rs``; protocol page, sections 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from client.aio import TaskSet
+from client.aio import Mailbox, TaskSet, resolve
 from client.errors import (
     ClientError,
     EngineCoreDead,
@@ -19,6 +20,7 @@ from client.errors import (
     UnexpectedDispatcherOutput,
 )
 from client.events import (
+    EngineConnected,
     HealthFailed,
     Observer,
     OutputDropped,
@@ -31,7 +33,13 @@ from client.events import (
 )
 from client.output_stream import OutputChannel
 from client.protocol.codec import Codec
-from client.protocol.ids import CallId, Identity, RequestId, rank_from_identity
+from client.protocol.ids import (
+    ELASTIC_NOTICE_ID,
+    CallId,
+    Identity,
+    RequestId,
+    rank_from_identity,
+)
 from client.protocol.messages import (
     ConnectedEngine,
     EngineDead,
@@ -59,10 +67,12 @@ class ClientInner:
 
     Attributes:
         engines: connected engines, in engine order.
-        ranks: rank of each identity; negative for an identity that is no rank (≤ 0.24).
+        ranks: rank of each identity, also of engines that were removed; negative for an identity
+            that is no rank (≤ 0.24).
         health_error: the first fatal error; never replaced.
         sockets: those that are open, oldest first.
-        calls: task sets of utility calls under way.
+        calls: task sets of utility calls and changes of size under way.
+        elastic_notices: where what engines tell of a change of size goes; ``None`` without one.
     """
 
     def __init__(
@@ -95,6 +105,9 @@ class ClientInner:
         self.health_error: ClientError | None = None
         self.calls: list[TaskSet] = []
         self._sends = Sends()
+        self.elastic_notices: Mailbox[tuple[str, int]] | None = None
+        self._asked: dict[CallId, int] = {}
+        self._handovers: list[asyncio.Future[None]] = []
         self._unread: dict[int, None] = {}  # replied to, but not recorded by the call yet
 
     # --- requests ---
@@ -120,6 +133,19 @@ class ClientInner:
             self.emit(RequestReleased(request.request_id, self.ranks[request.engine], cause))
         return released
 
+    def handed_over(self) -> None:
+        """The send of an ADD has ended, somehow."""
+        for waiting in self._handovers:
+            resolve(waiting)
+        self._handovers.clear()
+
+    async def adds_handed_over(self, engines: Sequence[Identity]) -> None:
+        """Return once no ADD is on its way to one of these engines."""
+        while any(not request.sent for request in self.requests.at(engines)):
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._handovers.append(waiting)
+            await waiting
+
     async def send_to_engine(self, engine: Identity, frames: Sequence[bytes]) -> None:
         """Send one message to one engine. Raises like ``send``."""
         await self.send(self._input, [engine, *frames])
@@ -144,16 +170,49 @@ class ClientInner:
         if self.health_error is not None:
             raise self.health_error.again()
 
+    # --- engines that come and go ---
+
+    def connected(self) -> tuple[Identity, ...]:
+        """Identities of the connected engines, in engine order."""
+        return tuple(engine.identity for engine in self.engines)
+
+    async def next_registration(self) -> list[bytes]:
+        """Receive on the input socket, where engines say that they are there."""
+        return await self._input.recv()
+
+    def connect(self, engines: Sequence[ConnectedEngine]) -> None:
+        """Engines came, behind those that are there; routing does not use them yet."""
+        for engine in engines:
+            self.ranks[engine.identity] = _label(engine.identity, len(self.engines))
+            self.engines = (*self.engines, engine)
+            self.emit(EngineConnected(self.ranks[engine.identity], engine.identity))
+        self.requests.admit(self.connected())
+
+    def disconnect(self, engines: Sequence[Identity]) -> None:
+        """Engines are gone; whatever still waits for them waits no more."""
+        self.engines = tuple(each for each in self.engines if each.identity not in engines)
+        for request in self.requests.at(engines):
+            self.release(request, "engine-removed")
+            request.sink.close()
+        gone = [self.ranks[engine] for engine in engines]
+        for call_id in [each for each, rank in self._asked.items() if rank in gone]:
+            waiter = self.utilities.resolve(call_id)
+            rank = self._asked.pop(call_id)
+            if waiter is not None and not waiter.done():
+                waiter.set_result(Transport(f"engine {rank} was removed"))
+
     # --- utilities ---
 
     def register_utility(self, waiter: Waiter, rank: int, method: str) -> CallId:
         """Take a call id and a waiter for one engine. Raises the sticky error."""
         call_id = self.utilities.allocate(waiter)
+        self._asked[call_id] = rank
         self.emit(UtilityRegistered(call_id, rank, method))
         return call_id
 
     def release_utility(self, call_id: CallId) -> None:
         """Give a call id up: its waiter goes, and so does a reply that nobody looked at yet."""
+        self._asked.pop(call_id, None)
         if self.utilities.release(call_id):
             self.emit(UtilityReleased(call_id))
         elif call_id in self._unread:
@@ -202,12 +261,24 @@ class ClientInner:
             self.routing.apply_stats(batch.engine_index, batch.scheduler_stats)
 
     def _dispatch_reply(self, reply: UtilityReply) -> None:
-        waiter = self.utilities.resolve(reply.output.call_id)
+        call_id, notices = reply.output.call_id, self.elastic_notices
+        if call_id == ELASTIC_NOTICE_ID and notices is not None:
+            self._take_notice(reply.output.value, notices)
+            return
+        self._asked.pop(call_id, None)
+        waiter = self.utilities.resolve(call_id)
         if waiter is None or waiter.done():
-            self.emit(UtilityReplyDropped(reply.output.call_id))
+            self.emit(UtilityReplyDropped(call_id))
         else:
-            self._unread[reply.output.call_id] = None
+            self._unread[call_id] = None
             waiter.set_result(reply.output)
+
+    def _take_notice(self, value: Any, notices: Mailbox[tuple[str, int]]) -> None:
+        match value:
+            case [str(notice), int(rank)]:
+                notices.put((notice, rank))
+            case _:
+                self.fail(UnexpectedDispatcherOutput(f"elastic notice {value!r}"))
 
     # --- the end ---
 
@@ -226,6 +297,9 @@ class ClientInner:
             if not waiter.done():
                 waiter.set_result(error.again())
         self._sends.give_up()
+        self.handed_over()
+        if self.elastic_notices is not None:
+            self.elastic_notices.close()
 
     def close_sockets(self) -> None:
         """Close every socket of this client."""

@@ -78,6 +78,17 @@ class RequestRegistry(Generic[Sink]):
         self._counts[engine] += 1
         return registration
 
+    def admit(self, engines: Iterable[Identity]) -> None:
+        """Take requests for these engines from now on; what others have stays counted."""
+        self._engines = tuple(dict.fromkeys((*self._engines, *engines)))
+        for engine in self._engines:
+            self._counts.setdefault(engine, 0)
+
+    def at(self, engines: Iterable[Identity]) -> list[Registration[Sink]]:
+        """What is in flight at these engines, oldest first."""
+        wanted = set(engines)
+        return [each for each in self._in_flight.values() if each.engine in wanted]
+
     def get(self, request_id: str) -> Registration[Sink] | None:
         """The request in flight under this id."""
         return self._in_flight.get(RequestId(request_id))

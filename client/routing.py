@@ -42,6 +42,13 @@ class Routing:
         self._reports: dict[Identity, ReportedLoad] = {}
         self._waiting_weight = waiting_weight
 
+    def use(self, engines: Iterable[Identity]) -> None:
+        """Choose among these engines from now on; reports of others are forgotten."""
+        self._engines = tuple(sorted(engines))
+        self._reports = {
+            each: seen for each, seen in self._reports.items() if each in self._engines
+        }
+
     def apply_stats(self, engine_index: int, stats: Mapping[str, Any]) -> bool:
         """Take over scheduler stats; ``False``: of no connected engine, so ignored.
 

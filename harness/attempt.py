@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from harness.capture.listening import Listening
 from harness.invariants.base import Verdict
 from harness.play import Played
 from harness.results import ExpectationResult, VerdictResult
@@ -32,12 +33,14 @@ class Attempt:
 
     Attributes:
         stalls: what its schedule is made of, where it is FIFO order but for given stalls.
+        listening: who listened at the engines' sockets, where it cannot be played again.
     """
 
     played: Played
     tape: Tape | None
     digest: str
     stalls: tuple[int, ...] | None = None
+    listening: Listening | None = None
 
     @property
     def expectations(self) -> list[ExpectationResult]:

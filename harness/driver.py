@@ -7,6 +7,7 @@ and gates, and records what callers see. Judging is left to invariants and expec
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +21,7 @@ from harness.expectations import VIOLATED, Op, Outcome, View, asked_for, describ
 from harness.expectations import judge as judge_expectation
 from harness.fence import Fence
 from harness.frontend_end import EndWatch
+from harness.launching import ClusterLauncher
 from harness.links_step import apply_link_step, links_confirmed
 from harness.operations import Operations
 from harness.scenario.model import (
@@ -115,7 +117,7 @@ class Driver:
             publishes_seen=publishes_seen,
             frontends=scenario.topology.frontends,
         )
-        self._operations = Operations(frontend, trace)
+        self._operations = Operations(frontend, trace, ClusterLauncher(cluster))
         self.story = Story(ops=self._operations.ops)
 
     # --- the whole run ----------------------------------------------------------------------
@@ -274,6 +276,7 @@ class Driver:
             )
         except DeadlineExceeded:
             fenced = False
+            await self._look()
         self._raise_broken()
         if self._connected and not self._shut_down:
             shot = await self._frontend.snapshot("end")
@@ -284,6 +287,13 @@ class Driver:
             self._trace.emit(Fenced("end"))
         open_ops = tuple(op.id for op in self.story.ops.values() if op.outcome == "pending")
         self._trace.emit(RunEnded(open_ops))
+
+    async def _look(self) -> None:
+        """Let engines that step together say who is stuck: that is why no fence came, perhaps."""
+        if self._scenario.topology.waves != "lockstep":
+            return
+        with contextlib.suppress(DeadlineExceeded):
+            await with_deadline(self._cluster.idle(), self._world.step_limit_s)
 
     async def _startup_over(self) -> None:
         """Wait for startup, which is still under way only if an earlier step was stuck."""
@@ -348,7 +358,7 @@ class Driver:
             case "open":
                 assert step.open is not None
                 self._gates.open(step.open)
-            case "call" | "utility" | "http" | "grpc":
+            case "call" | "utility" | "scale" | "http" | "grpc":
                 self._operations.begin(step)
             case "cancel" | "drop":
                 await self._operations.leave(step)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness.results import ScenarioResult, VerdictResult
 
 LINES_MAX = 30
@@ -22,3 +24,9 @@ def cut(lines: tuple[str, ...]) -> tuple[str, ...]:
     if (more := len(lines) - LINES_MAX) > 0:
         return (*lines[:LINES_MAX], f"... and {more} more events, in the failure file")
     return lines
+
+
+def numbers_of(lines: Sequence[str]) -> tuple[int, ...]:
+    """Numbers of the events that these lines show."""
+    words = (line.partition(" ")[0] for line in lines)
+    return tuple(int(word[1:]) for word in words if word[:1] == "#" and word[1:].isdigit())

@@ -25,11 +25,11 @@ from harness.version import tool_version
 if TYPE_CHECKING:
     from harness.runner import RunOptions
 
-FORMAT = 3
+FORMAT = 4
 """Version of the file format."""
-FORMATS = (1, 2, FORMAT)
+FORMATS = (1, 2, 3, FORMAT)
 """Versions that are read; 1 knows nothing of how a frontend is started, 1 and 2 nothing of
-departures from FIFO order."""
+departures from FIFO order, 1 to 3 nothing of payloads and bytes."""
 FILE_BYTES_MAX = 16 << 20
 OUT_DEFAULT = "wavecheck-out"
 EVENTS_MAX = 5_000
@@ -57,6 +57,8 @@ class FailureFile:
             there is no tape; since format 3.
         stalls: numbers of the choices at which something is left out, if that is all that the
             tape does, counted where strategies are asked; since format 3.
+        recording: payloads and bytes of a run that cannot be played again, as
+            ``capture.kept.keep`` gives them; since format 4.
     """
 
     scenario_id: str
@@ -76,6 +78,7 @@ class FailureFile:
     adapter: str | None = None
     departures: Sequence[str] | None = None
     stalls: Sequence[int] | None = None
+    recording: Mapping[str, Any] | None = None
 
     @classmethod
     def of(
@@ -91,6 +94,7 @@ class FailureFile:
         events: Sequence[str],
         departures: Sequence[str] | None = None,
         stalls: Sequence[int] | None = None,
+        recording: Mapping[str, Any] | None = None,
     ) -> FailureFile:
         """Describe the failure of one attempt."""
         return cls(
@@ -111,6 +115,7 @@ class FailureFile:
             adapter=options.adapter,
             departures=None if departures is None else list(departures),
             stalls=None if stalls is None else list(stalls),
+            recording=recording,
         )
 
     @property
@@ -193,6 +198,7 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "adapter": (str, type(None)),
     "departures": (list, type(None)),
     "stalls": (list, type(None)),
+    "recording": (dict, type(None)),
 }
 """Fields of a file beside ``format`` and ``tool``: all must be there, and no others."""
 SINCE_2: Mapping[str, Any] = {
@@ -204,6 +210,8 @@ SINCE_2: Mapping[str, Any] = {
 """Fields that format 1 lacks, and what they are then."""
 SINCE_3: Mapping[str, Any] = {"departures": None, "stalls": None}
 """Fields that formats 1 and 2 lack."""
+SINCE_4: Mapping[str, Any] = {"recording": None}
+"""Fields that formats 1 to 3 lack."""
 ITEMS: dict[str, tuple[type, str]] = {
     "witness": (int, "trace numbers"),
     "events": (str, "lines of text"),
@@ -250,6 +258,8 @@ def read_failure(path: Path) -> FailureFile:
         document = {**SINCE_2, **document}
     if document["format"] in (1, 2):
         document = {**SINCE_3, **document}
+    if document["format"] in (1, 2, 3):
+        document = {**SINCE_4, **document}
     _check_fields(path, document)
     return FailureFile(**{name: document[name] for name in FIELDS})
 

@@ -20,6 +20,8 @@ from client.events import (
     FirstRequestHandled,
     FirstRequestQueued,
     HealthFailed,
+    ScaleNoticeHandled,
+    ScaleNoticeQueued,
     WaveNoticeHandled,
 )
 from harness.abandoned import Abandoned
@@ -31,6 +33,7 @@ from mock_engines.cluster import Cluster
 from mock_engines.events import (
     EngineDied,
     EngineJoined,
+    EngineRemoved,
     EngineResumed,
     EngineStalled,
     GateOpened,
@@ -38,7 +41,7 @@ from mock_engines.events import (
     WaveNoticeSent,
 )
 
-_LIFE = (EngineJoined, EngineResumed, EngineDied, EngineStalled)
+_LIFE = (EngineJoined, EngineResumed, EngineDied, EngineRemoved, EngineStalled)
 """Events that tell whether an engine can answer."""
 ROUNDS = 2
 """A reply may cause a send (an output ends a request, its wave completes); two rounds see it."""
@@ -84,7 +87,7 @@ class Fence:
         event = record.event
         if isinstance(event, (EngineJoined, EngineResumed)):
             self._live[event.engine] = True
-        elif isinstance(event, (EngineDied, EngineStalled)):
+        elif isinstance(event, (EngineDied, EngineRemoved, EngineStalled)):
             self._live[event.engine] = False
             if self._trip is not None:
                 resolve(self._trip)
@@ -173,6 +176,7 @@ class Balance:
         self._frontends = frontends
         self._notices = 0
         self._firsts = 0
+        self._scales = 0
         self._publishes = 0
         self._broadcasts_due: dict[int, int] = {}
         self._stalled: dict[int, None] = {}
@@ -193,6 +197,10 @@ class Balance:
                 self._firsts -= 1
                 if event.broadcast_wave is not None:
                     self._broadcast()
+            case ScaleNoticeQueued():
+                self._scales += 1
+            case ScaleNoticeHandled():
+                self._scales -= 1
             case CoordinatorPublished():
                 self._publishes += self._frontends
             case CoordinatorStateApplied():
@@ -200,6 +208,9 @@ class Balance:
                 self._publishes = max(0, self._publishes - 1)
             case GateOpened():
                 self._broadcasts_due.setdefault(event.engine, 0)
+            case EngineRemoved():
+                self._broadcasts_due.pop(event.engine, None)
+                self._stalled.pop(event.engine, None)
             case EngineJoined() | EngineDied() | EngineStalled() | EngineResumed():
                 self._engine(event)
             case StartWaveSeen():
@@ -227,7 +238,7 @@ class Balance:
 
     def forget(self) -> None:
         """Begin anew: nothing is under way, and engines hear nothing until READY reaches them."""
-        self._notices = self._firsts = self._publishes = 0
+        self._notices = self._firsts = self._scales = self._publishes = 0
         self._broadcasts_due.clear()
 
     def forget_publishes(self) -> None:
@@ -240,4 +251,5 @@ class Balance:
             return True
         due = self._broadcasts_due.items()
         owed = any(count > 0 for rank, count in due if rank not in self._stalled)
-        return not owed and self._notices <= 0 and self._firsts <= 0 and self._publishes <= 0
+        under_way = (self._notices, self._firsts, self._scales, self._publishes)
+        return not owed and all(count <= 0 for count in under_way)

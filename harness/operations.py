@@ -10,8 +10,8 @@ from typing import Any
 from client.aio import all_done, cancel_and_wait
 from harness.crowd import Crowd, Fence
 from harness.expectations import Op
-from harness.scenario.model import CallStep, CrowdStep, LoadStep, Step, UtilityStep
-from harness.targets.base import Frontend, RequestResult, TargetError
+from harness.scenario.model import CallStep, CrowdStep, LoadStep, ScaleStep, Step, UtilityStep
+from harness.targets.base import Frontend, Launcher, RequestResult, TargetError
 from harness.trace.events import (
     BODY_MAX,
     AbortRequested,
@@ -21,6 +21,8 @@ from harness.trace.events import (
     CancelRequested,
     RequestEnded,
     RequestStarted,
+    ScaleEnded,
+    ScaleStarted,
     UtilityEnded,
     UtilityStarted,
 )
@@ -35,8 +37,9 @@ class Operations:
         tasks: of those that steps began; the callers of a ``load`` step are its own.
     """
 
-    def __init__(self, frontend: Frontend, trace: Recorder) -> None:
+    def __init__(self, frontend: Frontend, trace: Recorder, launcher: Launcher) -> None:
         self._frontend = frontend
+        self._launcher = launcher
         self._trace = trace
         self._loads = 0
         self.ops: dict[str, Op] = {}
@@ -64,6 +67,11 @@ class Operations:
             self._trace.emit(UtilityStarted(op.id, utility.method, utility.via))
             self._spawn(op, self._run_utility(op, utility))
 
+        elif step.scale is not None:
+            scale = step.scale
+            op = Op(scale.id, "scale", method=f"scale to {scale.to}")
+            self._trace.emit(ScaleStarted(op.id, scale.to))
+            self._spawn(op, self._run_scale(op, scale))
         elif step.http is not None:
             request = step.http
             op = Op(request.id, "http", method=f"{request.verb} {request.path}")
@@ -132,6 +140,16 @@ class Operations:
             UtilityEnded(op.id, step.method, op.outcome, repr(op.value), op.error, result.message)
         )
 
+    async def _run_scale(self, op: Op, step: ScaleStep) -> None:
+        try:
+            result = await self._frontend.scale(step, self._launcher)
+        except asyncio.CancelledError:
+            op.outcome = "cancelled"
+            self._trace.emit(ScaleEnded(op.id, step.to, "cancelled", None, ""))
+            raise
+        op.outcome, op.error, op.message = result.outcome, result.error, result.message
+        self._trace.emit(ScaleEnded(op.id, step.to, op.outcome, op.error, result.message))
+
     def task(self, name: str) -> asyncio.Task[None]:
         """The task of an operation. Raises ``TargetError`` for one that was never started."""
         if name not in self.tasks:
@@ -154,6 +172,9 @@ class Operations:
                 self._trace.emit(CallEnded(name, "cancelled", None, None, ""))
             elif op.kind in ("http", "grpc"):
                 self._trace.emit(RequestEnded(name, op.method, "cancelled", None, "", None))
+            elif op.kind == "scale":
+                to = int(op.method.rpartition(" ")[2])
+                self._trace.emit(ScaleEnded(name, to, "cancelled", None, ""))
             else:
                 self._trace.emit(UtilityEnded(name, op.method, "cancelled", "None", None, ""))
 

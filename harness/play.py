@@ -70,6 +70,8 @@ class PlaySpec:
     tap: EngineTap | None = None
     """Listens at the engines' sockets. All engines then stay in this process: one that is to
     vanish closes its sockets instead."""
+    tap_spares_processes: bool = False
+    """Engines that need a process of their own have one all the same, and are not listened to."""
     engine_parts: EngineParts = field(default_factory=EngineParts)
 
 
@@ -266,7 +268,9 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
         cluster = Cluster(
             transport=world.transport,
             profile=spec.engine_profile,
-            ranks=scenario.topology.rank_list,
+            ranks=[*scenario.topology.rank_list, *scenario.topology.later_list],
+            later=scenario.topology.later_list,
+            elastic=scenario.elastic,
             specs=scenario.engines,
             addresses=addresses,
             waves=scenario.topology.waves,
@@ -275,7 +279,11 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
             gates=gates,
             observer=emit,
             real_peer=spec.black_box,
-            process_factory=None if world.virtual or tap is not None else ProcessFactory(),
+            process_factory=(
+                None
+                if world.virtual or (tap is not None and not spec.tap_spares_processes)
+                else ProcessFactory()
+            ),
             children=frozenset() if world.virtual else child_ranks(scenario),
             transport_of=(
                 None if tap is None else lambda rank: tap(rank, world.transport, addresses)

@@ -16,7 +16,9 @@ from packaging.specifiers import SpecifierSet
 from client.components import Components
 from client.protocol.profiles import RELEASES, Profile, profile_for
 from harness.attempt import Again, Attempt, expectation_name
-from harness.failure import FailureFile, failure_text, write_failure
+from harness.capture.kept import keep
+from harness.capture.listening import Listening
+from harness.failure import EVENTS_MAX, FailureFile, failure_text, write_failure
 from harness.interruption import heard
 from harness.mutants import find_mutant
 from harness.play import PlaySpec, play, schedule_digest
@@ -223,10 +225,13 @@ class Campaign:
         return wanted
 
     def _predicted(self) -> tuple[str, ...]:
-        """What ``known`` predicts here; it speaks of releases, not of our own client or server."""
+        """What ``known`` predicts here.
+
+        Most entries speak of releases, not of our own client or server.
+        """
         program = program_of(self._target)
         if program is None or is_reference(self._options.frontend):
-            return ()
+            program = ""
         return predicted(self._loaded.scenario.known, self._profile.version, program)
 
     def _deadline(self) -> float | None:
@@ -256,8 +261,11 @@ class Campaign:
         for index in range(self._count()):
             if index and deadline is not None and time.monotonic() >= deadline:  # noqa: TID251
                 return
-            played = play(self._spec, self._target.world(None))
-            yield Attempt(played, None, "")
+            # What happens on real sockets happens once: what a report shows is kept now.
+            listening = Listening(self._spec.engine_profile)
+            spec = replace(self._spec, tap=listening.tap, tap_spares_processes=True)
+            played = play(spec, self._target.world(None), listening.event)
+            yield Attempt(played, None, "", listening=listening)
 
     def _schedules(self) -> Iterator[Attempt]:
         """Play what the search asks for, until it has nothing left or has had its share."""
@@ -378,6 +386,11 @@ class Campaign:
             events=failed.event_lines(tuple(range(len(failed.played.records)))),
             departures=None if order is None else order.lines,
             stalls=None if order is None else order.stalls,
+            recording=(
+                None
+                if failed.listening is None
+                else keep(failed.played.records, failed.listening, EVENTS_MAX)
+            ),
         )
         if self._options.failures_travel:
             return replace(result, failure_unwritten=(failure.name, failure_text(failure)))

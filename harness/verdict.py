@@ -124,12 +124,13 @@ def why_not_judged(result: ScenarioResult) -> str:
 def predicted(known: Iterable[Known], release: Version, target: str = "vllm-rs") -> tuple[str, ...]:
     """What ``known`` entries predict for a release: ``introduced_in ≤ release < fixed_in``.
 
-    ``target``: whose release it is; entries of another target predict nothing.
+    ``target``: whose release it is, ``""`` for ours; entries of another target predict nothing,
+    but those of the protocol predict something for all.
     """
     found = [
         entry.invariant
         for entry in known
-        if entry.target == target
+        if entry.target in {target, "protocol"}
         and (entry.introduced_in is None or Version(entry.introduced_in) <= release)
         and (entry.fixed_in is None or release < Version(entry.fixed_in))
     ]

@@ -9,6 +9,7 @@ from mock_engines import aio, events
 from mock_engines.activity import Activity
 from mock_engines.engine import MockEngine
 from mock_engines.handle import EngineSetup
+from mock_engines.lockstep.elastic import METHODS
 from mock_engines.membership import WaveMembership
 from mock_engines.outlets import Outlets
 from mock_engines.stepping import Stepping
@@ -106,6 +107,8 @@ class Actor:
     def apply(self, call: UtilityCall) -> Outcome:
         """Let a utility take effect, and report it. Raises ``UtilityFailedError``."""
         outcome = self.engine.apply(call)
+        if call.method in METHODS and self._setup.elastic is not None:
+            self._setup.elastic.told(self._setup.rank, self.engine.utility.elastic)
         if outcome.changed:
             view = self.engine.utility.view()
             text = ", ".join(f"{key}={view[key]!r}" for key in sorted(outcome.changed))

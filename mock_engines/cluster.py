@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, Literal
+
+import msgspec
 
 from client.protocol.profiles import Profile
 from client.protocol.transport import Transport
 from mock_engines import aio, events
 from mock_engines.behaviours.model import Action, EngineSpec, Pace
 from mock_engines.behaviours.registry import action_problems, spec_problems
+from mock_engines.elastic import Switchboard
 from mock_engines.endpoint import Endpoint
 from mock_engines.gates import Gates
 from mock_engines.handle import EngineHandle, EngineSetup, Lockstep, ProcessFactory
@@ -49,6 +54,8 @@ class Cluster:
         transport_of: gives an engine in this process, by its rank, a transport of its own in
             place of ``transport``, such as one that records.
         parts: what the engines are built from.
+        later: ranks of ``ranks`` that are not there from the start; ``grow`` starts them.
+        elastic: the number of engines may change; then all live in this process.
 
     Raises:
         ValueError: ranks beyond two bytes, double or unknown ones, or actions that fit no
@@ -74,6 +81,8 @@ class Cluster:
         on_failure: Callable[[BaseException], None] | None = None,
         transport_of: Callable[[int], Transport] | None = None,
         parts: EngineParts = EngineParts(),  # noqa: B008  (frozen)
+        later: Sequence[int] = (),
+        elastic: bool = False,
     ) -> None:
         check_ranks(ranks, specs)
         addresses.check()
@@ -89,39 +98,43 @@ class Cluster:
         self._waves: ClusterWaves | None = None
         if waves == "auto":
             self._waves = ClusterWaves(parts.waves(profile), self._handles, self._failed)
+        first = [rank for rank in self.ranks if rank not in later]
         self._group: StepGroup | None = None
+        self._elastic: Switchboard | None = None
         lockstep: Lockstep | None = None
         if waves == "lockstep":
             # Ranks meet in memory, so none of them can be a process of its own.
             process_factory = None
-            self._group = StepGroup(self.ranks, observer, parts.collectives)
+            self._group = StepGroup(first, observer, parts.collectives)
             lockstep = Lockstep(self._group, pace, parts)
-        awaited: list[int] = []
+        elif elastic:
+            process_factory = None
+            self._elastic = Switchboard(first, self._handles, self._waves, observer, self._failed)
+        self._awaited = tuple(r for r in first if not script_for(r, specs).join.never)
+        self._make_endpoint = partial(_endpoint, transport, transport_of)
         for rank in self.ranks:
             setup = EngineSetup(
                 rank=rank,
                 profile=profile,
                 script=script_for(rank, specs),
                 addresses=addresses,
-                data_parallel_size=data_parallel_size or len(self.ranks),
+                data_parallel_size=data_parallel_size or len(first),
                 real_peer=real_peer,
                 gates=self.gates,
                 observer=observer,
                 waves=self._waves,
                 on_failure=self._failed,
                 lockstep=lockstep,
+                elastic=self._elastic,
             )
             wants_process = setup.script.process
             if wants_process is None:
                 wants_process = setup.script.needs_process or rank in children
-            if not setup.script.join.never:
-                awaited.append(rank)
             if process_factory is not None and wants_process:
                 self._handles[rank] = process_factory(setup)
             else:
-                own = transport if transport_of is None else transport_of(rank)
-                self._handles[rank] = Endpoint(setup, own)
-        self._awaited = tuple(awaited)
+                self._handles[rank] = self._make_endpoint(setup)
+        self._unstarted = dict.fromkeys(later)
 
     @property
     def failures(self) -> tuple[BaseException, ...]:
@@ -130,8 +143,9 @@ class Cluster:
 
     def start(self) -> None:
         """Begin all joins in the background."""
-        for handle in self._handles.values():
-            handle.start()
+        for rank, handle in self._handles.items():
+            if rank not in self._unstarted:
+                handle.start()
 
     async def joined(self, ranks: Sequence[int] | None = None) -> None:
         """Return once these engines have joined; ``None`` = all that are not told never to.
@@ -178,6 +192,8 @@ class Cluster:
                 await handle.idle()
             if self._waves is not None and self._waves.sender is not None:
                 await aio.ended([self._waves.sender])
+            elif self._elastic is not None and self._elastic.task is not None:
+                await aio.ended([self._elastic.task])
             elif not any(handle.busy for handle in self._handles.values()):
                 break
         self._raise_new()
@@ -206,6 +222,37 @@ class Cluster:
         """Bring an engine back with its identity; returns once it has registered."""
         await self._handle(rank).rejoin()
 
+    async def grow(self, ranks: Sequence[int], size: int) -> None:
+        """Start engines for a deployment of ``size``; returns once they have joined.
+
+        They are new processes, also where a rank was there before, and do not take part before
+        old and new ranks have met.
+
+        Raises:
+            what startup of one of them raised.
+        """
+        for rank in ranks:
+            old = self._handle(rank)
+            if not isinstance(old, Endpoint):
+                msg = f"engine {rank} is a process of its own and cannot be started again"
+                raise ScriptError(msg)
+            await old.stop()
+            addresses = dataclasses.replace(old.setup.addresses, handshake=None)
+            setup = msgspec.structs.replace(
+                old.setup, addresses=addresses, data_parallel_size=size, joins=size
+            )
+            self._unstarted.pop(rank, None)
+            if self._group is not None:
+                self._group.expect(rank)
+            self._handles[rank] = self._make_endpoint(setup, met=old.rules.met)
+            self._handles[rank].start()
+        await self.joined(ranks)
+
+    async def removed(self, ranks: Sequence[int]) -> None:
+        """Release what is left of engines that ended because the deployment shrank."""
+        for rank in ranks:
+            await self._handle(rank).stop()
+
     async def stop(self) -> None:
         """End all engines and release everything. Idempotent.
 
@@ -217,6 +264,9 @@ class Cluster:
             self._waves.stop()
         if sender is not None:
             await aio.ended([sender])
+        if self._elastic is not None and (switching := self._elastic.task) is not None:
+            switching.cancel()
+            await aio.ended([switching])
         for handle in self._handles.values():
             await handle.stop()
         self._raise_new()
@@ -240,3 +290,15 @@ class Cluster:
             error = self._unraised[0]
             self._unraised.clear()
             raise error
+
+
+def _endpoint(
+    transport: Transport,
+    transport_of: Callable[[int], Transport] | None,
+    setup: EngineSetup,
+    *,
+    met: Sequence[int] = (),
+) -> Endpoint:
+    """Make an engine that runs in this process."""
+    own = transport if transport_of is None else transport_of(setup.rank)
+    return Endpoint(setup, own, met=met)

@@ -189,6 +189,22 @@ class Endpoint:
             return
         self._disconnect()
 
+    async def elastic_notice(self, notice: str) -> None:
+        """Tell the frontend how far a change of the number of engines is."""
+        await self.out.elastic_notice(notice)
+
+    async def remove(self) -> None:
+        """End because there are to be fewer engines; nobody misses it."""
+        if not self._alive:
+            return
+        self._alive = False
+        self._joined.set()
+        self.setup.observer(events.EngineRemoved(self.setup.rank))
+        if self.setup.lockstep is not None:
+            self.setup.lockstep.group.left(self.setup.rank)
+        self._waves.leave()
+        self._disconnect()
+
     async def rejoin(self) -> None:
         """Come back with the same identity: new sockets, registered again.
 
@@ -274,6 +290,8 @@ class Endpoint:
             self._spawn(receiver.read_coordinator(coordinator), "coordinator")
         if self.setup.lockstep is not None:
             self._step(self.setup.lockstep)
+        if self.setup.joins is not None and self.setup.elastic is not None:
+            self.setup.elastic.arrived(rank)
         self._joined.set()
 
     def _step(self, lockstep: Lockstep) -> None:
@@ -297,7 +315,7 @@ class Endpoint:
 
     async def _run(self, stepping: Stepping) -> None:
         await stepping.run()
-        await self.die("close")
+        await (self.remove() if stepping.rank.left else self.die("close"))
 
     def _disconnect(self, *, loop_too: bool = True) -> None:
         self._cancel_tasks(None if loop_too else self._stepping)

@@ -23,6 +23,7 @@ from client.protocol.profiles import Profile
 from mock_engines import utilities
 from mock_engines.behaviours.model import Rule
 from mock_engines.events import MockEvent
+from mock_engines.lockstep.elastic import Elastic
 from mock_engines.matching import Message, Plan, RuleBook, names_of
 from mock_engines.requests import MockRequest
 from mock_engines.tokens import caller_id, tokens_for
@@ -52,7 +53,7 @@ class MockEngine:
     ) -> None:
         self.rank = rank
         self.profile = profile
-        self.utility = utilities.UtilityState()
+        self.utility = utilities.UtilityState(elastic=Elastic(rank))
         self.wave = 0
         """Wave by this engine's own view; with ``waves: auto`` the cluster's view counts."""
         self._rules = rules if isinstance(rules, RuleBook) else RuleBook(rules)

@@ -226,6 +226,7 @@ class RanksStuck(msgspec.Struct, frozen=True, gc=False):
         for_good: nothing that could still arrive helps: the missing ranks wait elsewhere for those
             who are here, are dead, or came to another operation. Else a message could free them,
             and there was none under way.
+        elsewhere: (rank, group, kind of operation) of those missing that wait themselves.
     """
 
     engine: int
@@ -234,6 +235,7 @@ class RanksStuck(msgspec.Struct, frozen=True, gc=False):
     missing: tuple[int, ...]
     states: tuple[str, ...]
     for_good: bool
+    elsewhere: tuple[tuple[int, str, str], ...] = ()
 
 
 class RanksSpin(msgspec.Struct, frozen=True, gc=False):
@@ -248,6 +250,36 @@ class RanksSpin(msgspec.Struct, frozen=True, gc=False):
     engine: int
     pausing: tuple[int, ...]
     states: tuple[str, ...]
+
+
+class GroupSwitched(msgspec.Struct, frozen=True, gc=False):
+    """Old and new ranks met, and the group is another one now (an elastic change).
+
+    Attributes:
+        engine: the rank that came last; without meetings, the one that tells.
+        before, ranks: members until now, and from now on.
+        running, wave, step: what all of the new group were told: the most of any of them.
+    """
+
+    engine: int
+    before: tuple[int, ...]
+    ranks: tuple[int, ...]
+    running: bool
+    wave: int
+    step: int
+
+
+class ElasticNoticeSent(msgspec.Struct, frozen=True, gc=False):
+    """An engine told its frontend how far an elastic change is, as vLLM names it."""
+
+    engine: int
+    notice: str
+
+
+class EngineRemoved(msgspec.Struct, frozen=True, gc=False):
+    """The process of an engine ended because its group shrank."""
+
+    engine: int
 
 
 MockEvent = (
@@ -274,6 +306,9 @@ MockEvent = (
     | ExchangeHeld
     | RanksStuck
     | RanksSpin
+    | GroupSwitched
+    | ElasticNoticeSent
+    | EngineRemoved
 )
 Observer = Callable[[MockEvent], None]
 

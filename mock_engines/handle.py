@@ -12,6 +12,7 @@ from mock_engines import events
 from mock_engines.behaviours.model import Action, Pace
 from mock_engines.gates import Gates
 from mock_engines.join import JoinAddresses
+from mock_engines.lockstep.elastic import Elastic
 from mock_engines.parts import EngineParts
 from mock_engines.specs import EngineScript
 from mock_engines.step_group import StepGroup
@@ -45,6 +46,16 @@ class WaveLink(Protocol):
         """The engine goes on."""
 
 
+class ElasticLink(Protocol):
+    """Where engines that do not step together meet for another size."""
+
+    def told(self, rank: int, elastic: Elastic) -> None:
+        """The engine was told of a change, or to go on with it."""
+
+    def arrived(self, rank: int) -> None:
+        """An engine that was started for a new size has joined."""
+
+
 class Lockstep(msgspec.Struct, frozen=True):
     """How engines step together (``waves: lockstep``).
 
@@ -69,6 +80,8 @@ class EngineSetup(msgspec.Struct, frozen=True):
         waves: the shared wave model, ``None`` = notices by script only.
         on_failure: told of an error in one of the engine's own tasks.
         lockstep: its peers, if it steps with others; ``waves`` is ``None`` then.
+        joins: it is started for a group of this size, while the deployment runs.
+        elastic: told of changes of the number of engines, where none step together.
     """
 
     rank: int
@@ -82,6 +95,8 @@ class EngineSetup(msgspec.Struct, frozen=True):
     waves: WaveLink | None
     on_failure: Callable[[BaseException], None]
     lockstep: Lockstep | None = None
+    joins: int | None = None
+    elastic: ElasticLink | None = None
 
 
 class EngineHandle(Protocol):
@@ -125,6 +140,12 @@ class EngineHandle(Protocol):
 
     async def die(self, how: str) -> None:
         """Die: ``sentinel``, ``close`` or ``vanish``; a stalled one can only vanish."""
+
+    async def elastic_notice(self, notice: str) -> None:
+        """Tell the frontend how far a change of the number of engines is."""
+
+    async def remove(self) -> None:
+        """End because there are to be fewer engines; nobody misses it."""
 
     async def rejoin(self) -> None:
         """Come back with the same identity; returns once registered."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from client.protocol.codec import Codec
-from client.protocol.ids import CallId, RequestId, Wave
+from client.protocol.ids import ELASTIC_NOTICE_ID, CallId, RequestId, Wave
 from client.protocol.messages import (
     ENGINE_CORE_DEAD,
     EngineCoreOutput,
@@ -161,6 +161,15 @@ class Outlets:
         socket = self._coordinator()
         if not silent:
             self._emit(events.WaveNoticeSent(self._rank, notice, wave))
+        await socket.send(frames)
+
+    async def elastic_notice(self, notice: str) -> None:
+        """Tell the first frontend how far a change of the number of engines is."""
+        await self._running()
+        output = UtilityOutput(ELASTIC_NOTICE_ID, None, [notice, self._rank])
+        frames = self._envelope(None, utility_output=output)
+        socket = self._main(0)
+        self._emit(events.ElasticNoticeSent(self._rank, notice))
         await socket.send(frames)
 
     async def raw(self, frames: Sequence[bytes], path: str) -> None:

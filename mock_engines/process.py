@@ -155,6 +155,16 @@ class ProcessEngine:
         if how == "vanish" and self._life is not None:
             await aio.ended([self._life])
 
+    async def elastic_notice(self, notice: str) -> None:
+        """Refuse: engines whose number changes live in the harness's own process."""
+        msg = f"engine {self.setup.rank} is a process of its own and sends no {notice}"
+        raise ScriptError(msg)
+
+    async def remove(self) -> None:
+        """Refuse, for the same reason."""
+        msg = f"engine {self.setup.rank} is a process of its own and cannot be removed"
+        raise ScriptError(msg)
+
     async def rejoin(self) -> None:
         """Come back with the same identity, in a new process if the old one is gone."""
         if self._vanishing and self._life is not None:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from mock_engines import events
 from mock_engines.activity import Activity
-from mock_engines.lockstep.collectives import Collectives, Group, Stuck
+from mock_engines.lockstep.collectives import Change, Collectives, Group, Stuck
 from mock_engines.lockstep.effects import Enter
 from mock_engines.lockstep.rank import Rank
 
@@ -66,6 +66,7 @@ class StepGroup:
         self._exchanges = 0
         self._quiet = 0
         self._told: dict[tuple[Group, int, tuple[int, ...]], None] = {}
+        self._coming: dict[int, None] = {}
 
     # --- who belongs to it ------------------------------------------------------------------
 
@@ -74,7 +75,7 @@ class StepGroup:
         rank = member.rank.rank
         if rank in self._members:
             self._settle(self.collectives.leave(rank))
-        if rank not in self.collectives.members:
+        if rank not in self.collectives.members and rank not in self._coming:
             self.collectives.join(rank)
         self._dead.pop(rank, None)
         self._results.pop(rank, None)
@@ -86,14 +87,28 @@ class StepGroup:
         self._dead[rank] = None
         self._tell_what_is_stuck(for_good_only=True)
 
+    def expect(self, rank: int) -> None:
+        """A rank is started that belongs to the group only from a switch on."""
+        self._coming[rank] = None
+
+    def left(self, rank: int) -> None:
+        """A rank ended because the group shrank without it."""
+        self._members.pop(rank, None)
+        self._dead.pop(rank, None)
+
     # --- meeting ----------------------------------------------------------------------------
 
     async def meet(self, member: Member, effect: Enter) -> Any:
         """Enter an operation, and return with what all of its ranks get."""
         rank, kind = member.rank.rank, effect.kind
+        before = self.collectives.members
+        if effect.group == "switch":
+            self.collectives.change_to(member.rank.elastic.size)
         results = self.collectives.enter(rank, effect.group, kind, effect.value)
         if results and kind == "sync":
             self._exchanged(rank, results[rank])
+        if results and effect.group == "switch":
+            self._switched(rank, before, results[rank])
         self._settle(results)
         if self._dead or self.collectives.crossed:
             self._tell_what_is_stuck(for_good_only=True)
@@ -125,7 +140,9 @@ class StepGroup:
     def _exchanged(self, last: int, result: tuple[bool, bool]) -> None:
         goes_on, _consensus = result
         self._exchanges += 1
-        states = [member.rank for _, member in sorted(self._members.items())]
+        states = [
+            self._members[rank].rank for rank in self.collectives.members if rank in self._members
+        ]
         unfinished = tuple(r.rank for r in states if r.scheduler.unfinished > 0)
         self._quiet = self._quiet + 1 if goes_on and not unfinished else 0
         self._observer(
@@ -139,11 +156,26 @@ class StepGroup:
             )
         )
 
+    def _switched(self, last: int, before: tuple[int, ...], agreed: Change) -> None:
+        ranks = self.collectives.members
+        for rank in ranks:
+            self._coming.pop(rank, None)
+        self._observer(
+            events.GroupSwitched(
+                engine=last,
+                before=before,
+                ranks=ranks,
+                running=agreed.running,
+                wave=agreed.wave,
+                step=agreed.step,
+            )
+        )
+
     # --- what holds them up -----------------------------------------------------------------
 
     def states(self) -> tuple[str, ...]:
         """What each rank is at, lowest first."""
-        return tuple(self._state(rank) for rank in self.collectives.members)
+        return tuple(self._state(rank) for rank in self.collectives.everybody)
 
     def _state(self, rank: int) -> str:
         if rank in self._dead:
@@ -185,6 +217,12 @@ class StepGroup:
                 missing=each.missing,
                 states=self.states(),
                 for_good=for_good,
+                elsewhere=tuple(
+                    (entered.rank, entered.group, entered.kind)
+                    for other in stuck
+                    for entered in other.entered
+                    if entered.rank in each.missing
+                ),
             )
 
     def _hopeful(self, stuck: Sequence[Stuck]) -> set[Group]:
@@ -192,7 +230,7 @@ class StepGroup:
         waiting = {entered.rank for each in stuck for entered in each.entered}
         can_move = {
             rank
-            for rank in self.collectives.members
+            for rank in self.collectives.everybody
             if rank not in waiting and rank not in self._dead
         }
         hopeful: set[Group] = set()

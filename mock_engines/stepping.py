@@ -24,6 +24,7 @@ from mock_engines.lockstep.effects import (
     AddInput,
     Block,
     CallInput,
+    Changed,
     Counts,
     Effect,
     Enter,
@@ -85,6 +86,7 @@ class Stepping:
             rules_of(setup.profile),
             lockstep.parts.scheduler(batch=pace.batch, tokens=pace.tokens),
             other=self._other,
+            joins=setup.joins,
         )
         self.connected = True
         self._group = lockstep.group
@@ -230,6 +232,8 @@ class Stepping:
                 await self._rows(client, output)
             case Reply():
                 await self._reply(client, output)
+            case Changed(notice):
+                await self._out.elastic_notice(notice)
 
     async def _rows(self, client: int, output: Rows) -> None:
         rows = [

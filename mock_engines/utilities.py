@@ -14,6 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from client.protocol.profiles import Profile
+from mock_engines.lockstep.elastic import (
+    COMMIT_METHOD,
+    METHODS,
+    PREPARE_METHOD,
+    Elastic,
+    ElasticError,
+)
+from mock_engines.lockstep.rules import rules_of
 
 SLEEP_TAGS = ("weights", "kv_cache")
 """Memory that level 1 and above puts to sleep; the tag ``scheduling`` is for the scheduler."""
@@ -32,6 +40,7 @@ class UtilityState:
     ``paused``: ``None``, ``"new"`` (running requests go on) or ``"all"``.
     ``rejects``: new requests are answered with an error instead of being queued (0.33).
     ``asleep``: tags of sleeping memory.
+    ``elastic``: the change of the number of engines that it takes part in.
     """
 
     loras: dict[int, str] = field(default_factory=dict)
@@ -46,6 +55,7 @@ class UtilityState:
     prefix_cache_resets: int = 0
     mm_cache_resets: int = 0
     encoder_cache_resets: int = 0
+    elastic: Elastic = field(default_factory=lambda: Elastic(0))
 
     @property
     def sleeping(self) -> bool:
@@ -126,6 +136,8 @@ def call(state: UtilityState, profile: Profile, method: str, args: Args) -> Outc
 
 
 def _exists(method: str, profile: Profile) -> bool:
+    if method in METHODS:
+        return rules_of(profile).changes_size
     return method != "pause_generation" or profile.pause_method == method
 
 
@@ -284,6 +296,29 @@ def _pin_lora(state: UtilityState, _profile: Profile, args: Args) -> Outcome:
 def _list_loras(state: UtilityState, _profile: Profile, args: Args) -> Outcome:
     _arity(args, 0, 0)
     return Outcome(sorted(state.loras))
+
+
+# --- another number of engines --------------------------------------------------------------
+
+
+def _change_size(state: UtilityState, method: str, args: Args) -> Outcome:
+    try:
+        return Outcome(state.elastic.answer(method, tuple(args)))
+    except ElasticError as error:
+        msg = f"call to {method} failed: {error}"
+        raise UtilityFailedError(msg) from error
+
+
+@_method(PREPARE_METHOD)
+def _prepare_change(state: UtilityState, _profile: Profile, args: Args) -> Outcome:
+    _arity(args, 1, 1)
+    return _change_size(state, PREPARE_METHOD, args)
+
+
+@_method(COMMIT_METHOD)
+def _commit_change(state: UtilityState, _profile: Profile, args: Args) -> Outcome:
+    _arity(args, 0, 0)
+    return _change_size(state, COMMIT_METHOD, args)
 
 
 # --- the rest -------------------------------------------------------------------------------

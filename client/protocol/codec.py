@@ -25,6 +25,7 @@ from client.protocol.codec_errors import (
 from client.protocol.codec_msgpack import BodyPacker
 from client.protocol.ids import RequestId
 from client.protocol.messages import (
+    SCALE_MESSAGE,
     CoordinatorPublish,
     EngineCoreOutputs,
     EngineCoreRequest,
@@ -199,6 +200,10 @@ class Codec:
     def encode_first_request(self, notice: FirstRequestNotice) -> bytes:
         """Encode the notice of a first request (≤ 0.32)."""
         return codec_startup.encode_first_request(self._packer, notice)
+
+    def encode_scale(self, engines: int) -> bytes:
+        """Encode how many engines there are from now on."""
+        return self._packer.pack([SCALE_MESSAGE, engines], "scale message")
 
     def decode_first_request(self, body: bytes) -> FirstRequestNotice:
         """Decode the notice of a first request.

@@ -54,6 +54,13 @@ It names a wave that its sender has reported complete before, on the same socket
 that keeps its wave ignores it; one that passes it on (excluding this index) has gone back.
 """
 
+ELASTIC_NOTICE_ID = CallId(-1)
+"""Call id of what engines tell of an elastic change; it answers no call. Source: vLLM
+``EEP_NOTIFICATION_CALL_ID``; protocol page, section 5.1."""
+KEEPS_RANK, LEAVES_GROUP = -1, -2
+"""In place of a new rank: the engine keeps its own, or is to end. Source: vLLM
+``ReconfigureRankType``."""
+
 FENCE_METHOD = "wavecheck_fence"
 """Utility method that mock engines answer at once, past every rule and without an event: a
 reply proves that all that was sent before on the same sockets has arrived."""

@@ -42,6 +42,8 @@ ENGINE_CORE_DEAD = b"ENGINE_CORE_DEAD"
 """Sentinel frame of a dying engine."""
 READY_GATE = b"READY"
 """Frame with which the coordinator opens the startup gate; not msgpack."""
+SCALE_MESSAGE = "SCALE_ELASTIC_EP"
+"""Name of the message that tells an external coordinator how many engines there are."""
 SUBSCRIBE_ALL = b"\x01"
 UNSUBSCRIBE_ALL = b"\x00"
 

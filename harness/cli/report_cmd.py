@@ -69,9 +69,7 @@ Examples:
     type=click.Choice(list(FORMS)),
     help="Default: what the ending of FILE means, else html.",
 )
-@click.option(
-    "--scenario", metavar="ID", help="Tell of this scenario alone."
-)
+@click.option("--scenario", metavar="ID", help="Tell of this scenario alone.")
 @click.option(
     "--step-summary",
     is_flag=True,
@@ -126,7 +124,9 @@ def _page_beside(given: Path) -> Path:
     suffix = FORMS[HTML].suffixes[0]
     page = given.with_suffix(suffix)
     # A matrix has a page of that name already.
-    return given.with_suffix(f".report{suffix}") if page.exists() and given.stem == "matrix" else page
+    return (
+        given.with_suffix(f".report{suffix}") if page.exists() and given.stem == "matrix" else page
+    )
 
 
 def _check_not_input(given: Path, place: Path) -> None:
@@ -148,9 +148,7 @@ def _made(given: Path, *, events: bool) -> Made:
     progress = Progress()
     try:
         with interruptible():
-            return make_report(
-                given, invariant_doc, Tracing(wanted=events, progress=progress.show)
-            )
+            return make_report(given, invariant_doc, Tracing(wanted=events, progress=progress.show))
     except InputError as error:
         raise usage_error(error.title, help_text=error.help) from error
     finally:

@@ -39,6 +39,7 @@ from harness.cli.pool import Batch, Job, Work, interruptible, run_jobs
 from harness.cli.repeating import Repeated
 from harness.cli.search_flags import SEARCH_FLAGS, SearchFlags, search_options
 from harness.cli.selecting import Part, Shard, chosen, part_options
+from harness.cli.so_far import SoFar, event_list
 from harness.cli.spreading import check_executor, open_executor, spreading_options
 from harness.failure import OUT_DEFAULT
 from harness.mutants import discover as discover_mutants
@@ -177,6 +178,12 @@ def a_number(
     help="Where failure files go. Default: wavecheck-out, made at the first failure.",
 )
 @click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Show every event of a failing run behind its message; > marks the witness.",
+)
+@click.option(
     "--shrink/--no-shrink",
     default=True,
     show_default=True,
@@ -230,6 +237,7 @@ class _Flags:
     json_file: str | None
     junit_file: str | None
     out: Path | None
+    verbose: bool
     shrink: bool
 
     @property
@@ -261,6 +269,7 @@ class _Run:
         self._progress = Progress()
         self._told = 0
         self._total = 0
+        self._so_far = SoFar(self._flags.allow_known)
         self._killers = [m.killed_by for m in discover_mutants() if m.id == self._flags.mutant]
         self._named: dict[str, list[str]] = {}
         self._paths: dict[str, str] = {}
@@ -519,9 +528,10 @@ class _Run:
     def _tell_progress(self, jobs: Sequence[Job]) -> None:
         if self._told < len(jobs):
             name = jobs[self._told].loaded.id
-            self._progress.show(f"[{self._told + 1}/{self._total}] {name}")
+            self._progress.show(f"[{self._told + 1}/{self._total}] {name}{self._so_far}")
 
     def _print(self, result: ScenarioResult) -> None:
+        self._so_far.take(result)
         allow_known = self._flags.allow_known
         self._output.say(result_line(result, allow_known=allow_known))
         if result.start_failure is not None and result.start_failure == self._start_told:
@@ -538,6 +548,10 @@ class _Run:
         )
         for diagnostic in messages:
             self._output.show(diagnostic)
+        if self._flags.verbose and messages:
+            for line in event_list(result):
+                self._output.say(line)
+            self._output.say("")
 
     def _preferred(self, result: ScenarioResult) -> list[str]:
         """What the run is about: the message is about one of these first."""
@@ -562,7 +576,16 @@ class _Run:
         # All that is written says the code that the command ends with, as far as it is known.
         left = [jobs[index].loaded.id for index in batch.not_run]
         with trouble.kept():
-            self._output.write(run_document(info, results, trouble.code(code), left))
+            self._output.write(
+                run_document(
+                    info,
+                    results,
+                    trouble.code(code),
+                    left,
+                    allow_known=flags.allow_known,
+                    strict=flags.strict,
+                )
+            )
         code = trouble.code(code)
         if left:
             self._output.say(f"not run: {len(left)}{_some(left)}")

@@ -17,6 +17,7 @@ from mock_engines.lockstep.effects import (
     AbortInput,
     AddInput,
     Block,
+    Changed,
     CallInput,
     Counts,
     Effect,
@@ -191,6 +192,8 @@ def _output(output: Output) -> Canonical:
         case Reply():
             failure = None if output.failure is None else failure_of(output.failure)
             return ("reply", output.call_id, output.value if failure is None else None, failure)
+        case Changed():
+            return ("changed", output.notice)
 
 
 def failure_of(text: str) -> str:

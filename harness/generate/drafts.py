@@ -20,6 +20,7 @@ from harness.generate.behaving import acts, engines
 from harness.generate.fields import Data, Strategy, of_model, one_key, weighted
 from harness.generate.refs import Ref
 from harness.generate.themes import COORDINATORS, THEMES, VERBS, Theme
+from harness.generate.together import LOCKSTEP
 from harness.generate.words import HINTS, RANK_TEXTS, SURFACES, hints_with, ref, specifiers
 from harness.scenario import model as scenario
 
@@ -107,6 +108,8 @@ def _drafts(can: Can, theme: Theme) -> st.SearchStrategy[Draft]:
     coordinator = weighted([(weight, st.just(kind)) for kind, weight in kinds.items()])
     known = hints_with(scenario.Topology, "coordinator", coordinator)
     topologies = of_model(scenario.Topology, known)
+    if theme.together:
+        topologies = st.builds(_together, topologies, PACES)
     return st.builds(
         Draft,
         topology=topologies.flatmap(_sized),
@@ -115,6 +118,22 @@ def _drafts(can: Can, theme: Theme) -> st.SearchStrategy[Draft]:
         profiles=st.sampled_from(specifiers(can.release)),
         seed=_SEEDS,
     )
+
+
+PACES = st.sampled_from(
+    [{}, {"tokens": 2}, {"batch": 1}, {"batch": 2, "step_ms": [1, 5]}, {"step_ms": 2}]
+)
+"""Paces of engines that step together."""
+
+
+_NOT_TOGETHER = ("frontends", "config", "ranks", "start_rank")
+
+
+def _together(topology: dict[str, Data], pace: dict[str, Data]) -> dict[str, Data]:
+    """One frontend, and engines that step together."""
+    left = {key: value for key, value in topology.items() if key not in _NOT_TOGETHER}
+    left.setdefault("engines", 2)
+    return {**left, "waves": LOCKSTEP, **({"lockstep": pace} if pace else {})}
 
 
 _DIGITS = st.integers(0, 99)

@@ -95,7 +95,7 @@ def to_yaml(data: Mapping[str, Any], comments: list[str]) -> str:
     for key, value in data.items():
         if key == "steps":
             lines += ["steps:", *(f"  - {_step(step)}" for step in value)]
-        elif key == "engines":
+        elif key == "engines" and value:
             lines += ["engines:", *(line for entry in value for line in _engine(entry))]
         elif isinstance(value, str):
             lines += _text(key, value)

@@ -19,7 +19,8 @@ down as rules, each with its reason:
 - nobody waits for generations once engines were told to pause, and nobody asks a client that may have
   failed, or was shut down, for aborts: such a step could not be carried out;
 - an engine is told only what it can do: one that is dead nothing, one without a coordinator no waves,
-  and out of the blue nothing that needs a message.
+  and out of the blue nothing that needs a message;
+- engines that step together are a story of its own (``together``).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness.generate import together
 from harness.generate.actions import (
     answers,
     ends_request,
@@ -65,6 +67,9 @@ class _Mender:
         self._draft = draft
         self._can = can
         self._topology = topology_of(draft.topology, can)
+        self._together = self._topology.get("waves") == together.LOCKSTEP
+        self._leaving = not self._together or together.leaving_is_safe(can.release)
+        self._profiles = together.profiles(can.release) if self._together else draft.profiles
         self._ranks = ranks_of(self._topology)
         self._names = Names(
             ranks=self._ranks,
@@ -95,6 +100,10 @@ class _Mender:
         # A rule that opens a gate does so when its message comes, if ever.
         names.opened.clear()
         for entry in engines:
+            if self._together:
+                kept = [r for r in entry["rules"] if not together.concerns_moves(r)]
+                entry["rules"] = kept
+                entry.pop("join", None)
             for rule in entry["rules"]:
                 rule["do"] = self._possible(rule["do"], rule["on"])
             entry["rules"] = [rule for rule in entry["rules"] if rule["do"]]
@@ -123,7 +132,7 @@ class _Mender:
             "title": TITLE,
             "promise": PROMISE,
             "refs": [REFERENCE],
-            **({"profiles": self._draft.profiles} if self._draft.profiles else {}),
+            **({"profiles": self._profiles} if self._profiles else {}),
             "topology": self._topology,
             **({"engines": engines} if engines else {}),
             **({"connect_fails": True} if odd else {}),
@@ -157,6 +166,9 @@ class _Mender:
     # --- steps --------------------------------------------------------------------------------
 
     def _phrase(self, phrase: Phrase) -> None:
+        if self._together and together.moves(phrase.step):
+            self._all_together(phrase)
+            return
         there = len(self._names.kinds)
         for _ in range(1 + phrase.twice):
             if not self._step(phrase.step):
@@ -165,6 +177,8 @@ class _Mender:
         self._stage(phrase, started[-1] if started else None)
         if not started or (phrase.end == "abort" and not self._may("abort", None)):
             return
+        if phrase.end and not self._leaving:
+            return
         if phrase.end == "abort":
             self._steps.append({"abort": started})
         elif phrase.end:
@@ -172,6 +186,20 @@ class _Mender:
             self._names.left.update(dict.fromkeys(started))
         if phrase.again and phrase.end:
             self._again(started[-1])
+
+    def _all_together(self, phrase: Phrase) -> None:
+        """A call that all ranks carry out together: one at a time, and its caller stays."""
+        if not self._leaving and phrase.step["utility"]["method"] in PAUSING:
+            return  # whoever waits for paused engines leaves at the end
+        if (
+            not self._sure("any")
+            or self._waiting()
+            or not self._step(together.patient(phrase.step))
+        ):
+            return
+        name = self._names.open_ops[0]
+        self._names.left[name] = None
+        self._steps.append({"finish": [name]})
 
     def _again(self, name: str) -> None:
         """A call with the id of one whose caller has left."""
@@ -203,6 +231,8 @@ class _Mender:
 
     def _possible(self, actions: list[dict[str, Data]], on: str) -> list[dict[str, Data]]:
         """Actions that engines of this topology can carry out."""
+        if self._together:
+            return together.actions(actions, on)
         if self._topology["coordinator"] == "none":
             actions = [action for action in actions if not is_for_coordinator(action)]
         if self._names.frontends > 1:
@@ -244,6 +274,10 @@ class _Mender:
         return action
 
     def _may(self, verb: str, payload: Data) -> bool:
+        if self._together and not together.may(verb, payload):
+            return False
+        if verb in together.LEAVES and not self._leaving:
+            return False
         if verb == "coordinator":
             return self._names.external and self._turns(payload)
         if verb == "shutdown":
@@ -331,7 +365,8 @@ class _Mender:
             "utility": any(kind == "utility" and not answers(do) for kind, do in on),
             "request": False,
         }
-        pauses = bool(PAUSING & set(names.methods))
+        called = {step["utility"]["method"] for step in self._steps if "utility" in step}
+        pauses = bool(PAUSING & called)
         if pauses or any(may_swallow(do) for do in acts):
             stays = dict.fromkeys(stays, True)
         for name in reversed(names.open_ops):

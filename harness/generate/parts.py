@@ -32,6 +32,7 @@ def topology_of(drawn: Mapping[str, Data], can: Can) -> dict[str, Any]:
         topology.setdefault("engines", 2)
     if kind == "none":
         topology.pop("waves", None)
+        topology.pop("lockstep", None)
     return topology
 
 

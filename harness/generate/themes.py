@@ -84,6 +84,8 @@ class Theme:
     rules: Weights = field(default_factory=dict)
     acts: Weights = field(default_factory=dict)
     coordinators: Weights = field(default_factory=dict)
+    together: bool = False
+    """Engines step together (``waves: lockstep``)."""
 
 
 THEMES: Mapping[str, Theme] = {
@@ -107,6 +109,12 @@ THEMES: Mapping[str, Theme] = {
     "ends": Theme(
         verbs={"call": 8, "utility": 6, "engine": 8, "shutdown": 4, "signal": 3},
         acts={"die": 12, "raw": 4, "stall": 3, "stats": 1, "flood": 1},
+    ),
+    "together": Theme(
+        verbs={"call": 14, "utility": 6, "engine": 0, "link": 4, "coordinator": 0},
+        rules={"add": 4, "utility": 1, "abort": 1, "start_wave": 3},
+        coordinators={"none": 0, "in-process": 5, "external": 3},
+        together=True,
     ),
 }
 """Themes by name; one is drawn for each draft."""

@@ -65,10 +65,14 @@ def _listed(value: Any) -> Any:
 
 
 def engine_order(context: RunContext) -> tuple[int, ...]:
-    """Ranks in the order of results: by identity bytes, or by index if bootstrapped."""
+    """Ranks in the order of results: by identity bytes, or by index if bootstrapped.
+
+    With those that come later; a call at fewer engines keeps the order.
+    """
+    ranks = (*context.ranks, *context.scenario.topology.later_list)
     if context.scenario.topology.transport == "bootstrapped":
-        return tuple(sorted(context.ranks))
-    fit = [rank for rank in context.ranks if 0 <= rank < RANKS_MAX]
+        return tuple(sorted(ranks))
+    fit = [rank for rank in ranks if 0 <= rank < RANKS_MAX]
     return tuple(sorted(fit, key=identity_from_rank))
 
 

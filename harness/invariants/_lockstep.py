@@ -16,6 +16,7 @@ from mock_engines.events import (
     EngineResumed,
     EngineStalled,
     ExchangeHeld,
+    GroupSwitched,
     RankMoved,
     RanksSpin,
     RanksStuck,
@@ -50,11 +51,12 @@ class GroupBook:
 
     HANDLES: ClassVar[EventTypes] = (
         *(EngineJoined, EngineDied, EngineStalled, EngineResumed, EngineIdle),
-        *(RankMoved, ExchangeHeld, RanksStuck, RanksSpin, Healed),
+        *(RankMoved, ExchangeHeld, RanksStuck, RanksSpin, Healed, GroupSwitched),
     )
 
     def __init__(self, context: RunContext) -> None:
         self._ranks = context.ranks
+        self._coming: set[int] = set()
         self.states: dict[int, RankMoved] = {}
         self.moved: dict[int, Record] = {}
         self.dead: dict[int, Record] = {}
@@ -71,8 +73,10 @@ class GroupBook:
 
     @property
     def complete(self) -> bool:
-        """Every rank has joined, lives and is not stalled."""
-        return not self.dead and not self.stalled and all(r in self.states for r in self._ranks)
+        """Every rank has joined, lives and is not stalled, and none waits to become one."""
+        if self.dead or self.stalled or self._coming:
+            return False
+        return all(r in self.states for r in self._ranks)
 
     @property
     def returned(self) -> bool:
@@ -106,8 +110,18 @@ class GroupBook:
                 self.spin = record
             case Healed():
                 self._healed = True
+            case GroupSwitched():
+                self._switch(event)
             case _:
                 self._life(record, event)
+
+    def _switch(self, event: GroupSwitched) -> None:
+        """The group is another one; who left it may come back as somebody new."""
+        for rank in {*event.before} - {*event.ranks}:
+            for book in (self.states, self.moved, self.dead, self.stalled, self.joins, self.idle):
+                book.pop(rank, None)
+        self._ranks = event.ranks
+        self._coming -= {*event.ranks}
 
     def _look(self, event: EngineIdle) -> None:
         """An engine answers a look: a new one, if it has answered before, or all have."""
@@ -123,6 +137,8 @@ class GroupBook:
             case EngineJoined():
                 self.joins[event.engine] = self.joins.get(event.engine, 0) + 1
                 self.dead.pop(event.engine, None)
+                if event.engine not in self._ranks:
+                    self._coming.add(event.engine)
             case EngineDied():
                 self.dead[event.engine] = record
             case EngineStalled():

@@ -10,6 +10,7 @@ from client.events import FirstRequestHandled, FirstRequestQueued, WaveNoticeHan
 from harness.invariants._run import EventTypes
 from harness.trace.events import Record
 from mock_engines.events import (
+    AbortSeen,
     AddSeen,
     RankMoved,
     StartWaveIgnored,
@@ -29,7 +30,7 @@ class Wakes:
 
     Attributes:
         seen: START_DP_WAVE that arrived, ``ignored``: that it took to no effect.
-        asked: start_wave that it sent; ``adds``: ADDs that arrived.
+        asked: start_wave that it sent; ``adds``, ``aborts``: what arrived of requests.
         calls: utility calls that arrived.
         began, stopped: when it last began to run, and ended to.
     """
@@ -38,6 +39,7 @@ class Wakes:
     ignored: deque[Record] = field(default_factory=lambda: deque(maxlen=KEPT))
     asked: deque[Record] = field(default_factory=lambda: deque(maxlen=KEPT))
     adds: deque[Record] = field(default_factory=lambda: deque(maxlen=KEPT))
+    aborts: deque[Record] = field(default_factory=lambda: deque(maxlen=KEPT))
     calls: deque[Record] = field(default_factory=lambda: deque(maxlen=KEPT))
     began: Record | None = None
     stopped: Record | None = None
@@ -55,7 +57,7 @@ class WakeBook:
     HANDLES: ClassVar[EventTypes] = (
         *(StartWaveSeen, StartWaveIgnored, WaveNoticeSent, WaveNoticeHandled),
         *(FirstRequestQueued, FirstRequestHandled),
-        *(UtilitySeen, UtilityReplySent, AddSeen, RankMoved),
+        *(UtilitySeen, UtilityReplySent, AddSeen, AbortSeen, RankMoved),
     )
 
     def __init__(self) -> None:
@@ -96,6 +98,8 @@ class WakeBook:
                     self.then[event.call_id] = self._moved[event.engine]
             case AddSeen():
                 self.of(event.engine).adds.append(record)
+            case AbortSeen():
+                self.of(event.engine).aborts.append(record)
             case RankMoved():
                 self._move(record, event)
             case _:

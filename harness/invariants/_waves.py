@@ -72,6 +72,7 @@ class WaveBook:
         RawSent,
         StepBegan,
         EngineJoined,
+        EngineRemoved,
     )
 
     def __init__(self, context: RunContext) -> None:
@@ -109,6 +110,8 @@ class WaveBook:
             case EngineJoined():
                 self.rejoined = self.rejoined or event.engine in self._joined
                 self._joined.add(event.engine)
+            case EngineRemoved():
+                self._joined.discard(event.engine)
             case StepBegan():
                 self._step(record)
             case _:

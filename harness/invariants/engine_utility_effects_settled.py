@@ -8,7 +8,7 @@ from harness.invariants._fanouts import FanOutBook
 from harness.invariants._run import RunInvariant, event_types
 from harness.invariants.base import Kind, Level, RunContext
 from harness.trace.events import Record
-from mock_engines.events import EngineDied, UtilityApplied
+from mock_engines.events import EngineDied, EngineRemoved, UtilityApplied
 
 _COUNTER = "_resets"
 
@@ -30,7 +30,7 @@ class UtilityEffectsSettled(RunInvariant):
     level = Level.SHOULD
     kind = Kind.EVENTUALLY
     needs = frozenset({"see.wire", "see.results"})
-    handles = event_types((UtilityApplied, EngineDied))
+    handles = event_types((UtilityApplied, EngineDied, EngineRemoved))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
@@ -43,7 +43,7 @@ class UtilityEffectsSettled(RunInvariant):
     def see(self, record: Record) -> None:
         """Keep each engine's state."""
         event = record.event
-        if isinstance(event, EngineDied):
+        if isinstance(event, EngineDied | EngineRemoved):
             self._dead[event.engine] = None
         elif isinstance(event, UtilityApplied):
             self._touched[event.call_id] = None

@@ -26,7 +26,7 @@ class FailureHasACause(RunInvariant):
     Source: fault class of the blast radius; protocol page, sections 5.2, 5.3 and 9.2; the Python
         client of 0.33.0, whose receiver ends with a reply that nobody waits for.
     Limits: Reference client only. Whether a cause is the cause is not asked. Engines that join in
-        a way of their own are left out.
+        a way of their own, or are of another release, are left out.
     """
 
     id = "health.failure-has-a-cause"
@@ -82,7 +82,9 @@ def _may_be_fatal(event: Event) -> bool:
 
 
 def _is_plain(scenario: Scenario) -> bool:
-    """Whether engines join as they should, and no link to a coordinator fails."""
+    """Whether engines are of the client's release and join so, and no coordinator link fails."""
+    if scenario.topology.engine_release is not None:
+        return False
     if any(spec.join.model_fields_set - {"gate"} for spec in scenario.engines):
         return False
     links = [step.link for step in scenario.steps if step.link is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from client.events import RequestRegistered, RequestReleased
+from client.events import EnginesChanged, RequestRegistered, RequestReleased
 from client.protocol.ids import RANKS_MAX, identity_from_rank
 from client.protocol.profiles import profile_for
 from harness.invariants._run import RunInvariant, event_types
@@ -40,7 +40,7 @@ class ScoreMatches(RunInvariant):
 
     id = "routing.score-matches"
     needs = frozenset({"see.client-events", "see.wire"})
-    handles = event_types((RequestRegistered, RequestReleased, StatsSent, Fenced))
+    handles = event_types((RequestRegistered, RequestReleased, StatsSent, EnginesChanged, Fenced))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
@@ -60,10 +60,14 @@ class ScoreMatches(RunInvariant):
                     self._loads[event.engine].in_flight += 1
             case RequestReleased():
                 engine = self._where.pop(event.request_id, None)
-                if engine is not None:
+                if engine in self._loads:
                     self._loads[engine].in_flight -= 1
             case StatsSent(path="main") if event.engine_index in self._loads:
                 self._loads[event.engine_index].stats.append((event.running, event.waiting))
+            case EnginesChanged():
+                # Who left and comes back begins anew.
+                known = self._loads
+                self._loads = {rank: known.get(rank, Load()) for rank in event.routed}
             case Fenced():
                 for load in self._loads.values():
                     del load.stats[:-1]

@@ -28,7 +28,9 @@ class NoWaiterOutlivesCall(RunInvariant):
 
     id = "utility.no-waiter-outlives-call"
     needs = frozenset({"see.wire", "see.results"})
-    handles = event_types((UtilityEnded, Snapshot, Fenced, UtilityReplySent, LogLine))
+    handles = event_types(
+        (UtilityEnded, Snapshot, Fenced, UtilityReplySent, LogLine, ScaleStarted, ScaleEnded)
+    )
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
@@ -38,6 +40,7 @@ class NoWaiterOutlivesCall(RunInvariant):
         self._late: list[tuple[FanOut, int, Record]] = []
         self._reported: Counter[str] = Counter()
         self._lines = 0
+        self._changes = 0
 
     def see(self, record: Record) -> None:
         """Judge white-box evidence at once; collect what a black box shows."""
@@ -49,6 +52,10 @@ class NoWaiterOutlivesCall(RunInvariant):
                     self._ended(fan, record)
             case Snapshot():
                 self._snapshot(record, event)
+            case ScaleStarted():
+                self._changes += 1  # it calls utilities that are nobody's step
+            case ScaleEnded():
+                self._changes -= 1
             case Fenced():
                 self._fences.append(record)
             case UtilityReplySent() if self._by_log:
@@ -80,7 +87,8 @@ class NoWaiterOutlivesCall(RunInvariant):
         alike = [f for f in self.fans.fans.values() if f.wire_methods == fan.wire_methods]
         still_open = sum(f.ended is None for f in alike)
         pending = {call_id: r for f in alike for call_id, r in self._pending(f).items()}
-        if len(pending) > still_open * max(len(self.context.ranks), 1):
+        width = len(self.context.ranks) + self.context.scenario.topology.later
+        if len(pending) > still_open * max(width, 1):
             self._violate(fan, record, sorted(pending), tuple(pending.values()))
 
     def _snapshot(self, record: Record, event: Snapshot) -> None:
@@ -90,7 +98,7 @@ class NoWaiterOutlivesCall(RunInvariant):
                 self._violate(fan, record, [call_id], (fan.ended,))
         unknown = [c for c in event.pending_utility if c not in self.fans.by_call]
         still_open = [f for f in self.fans.fans.values() if f.ended is None]
-        if unknown and not still_open and self.fans.fans:
+        if unknown and not still_open and not self._changes and self.fans.fans:
             self.violate(
                 "waiters are left although no utility call is open",
                 expected="no pending call id",

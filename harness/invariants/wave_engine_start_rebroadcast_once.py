@@ -7,7 +7,7 @@ from harness.invariants._run import RunInvariant, event_types
 from harness.invariants._waves import WaveBook, restarts_coordinator, scripted
 from harness.invariants.base import RunContext
 from harness.trace.events import Record, StepBegan
-from mock_engines.events import EngineDied, EngineJoined, StartWaveSeen
+from mock_engines.events import EngineDied, EngineJoined, EngineRemoved, StartWaveSeen
 
 
 class EngineStartRebroadcastOnce(RunInvariant):
@@ -29,7 +29,7 @@ class EngineStartRebroadcastOnce(RunInvariant):
     handles = event_types(
         (
             *(StartWaveSeen, WaveNoticeHandled, FirstRequestHandled),
-            *(EngineJoined, EngineDied, StepBegan),
+            *(EngineJoined, EngineDied, EngineRemoved, StepBegan),
         )
     )
 
@@ -61,6 +61,8 @@ class EngineStartRebroadcastOnce(RunInvariant):
                 by_engine.setdefault(event.engine, []).append(record)
             case EngineJoined():
                 self._listening.setdefault(event.engine, record)
+            case EngineRemoved():
+                self._listening.pop(event.engine, None)
             case EngineDied():
                 self._unsure = True
             case _:
@@ -98,9 +100,8 @@ class EngineStartRebroadcastOnce(RunInvariant):
             return
         for key in dict.fromkeys([*self._expected, *self._seen]):
             due = self._expected.get(key, [])
-            for engine in self.context.ranks:
-                joined = self._listening.get(engine)
-                if joined is None or any(handled.seq < joined.seq for handled in due):
+            for engine, joined in sorted(self._listening.items()):
+                if any(handled.seq < joined.seq for handled in due):
                     continue
                 got = self._seen.get(key, {}).get(engine, [])
                 if len(got) != len(due):

@@ -10,10 +10,15 @@ from dataclasses import dataclass, field
 
 from rich.text import Text
 
+from harness.reports.diagram import diagram
+
 EXCERPT_WIDTH_MAX = 100
 """Columns of a source line that an excerpt shows; longer lines are cut round the caret."""
 VALUE_LENGTH_MAX = 400
-"""Characters of one ``expected`` or ``seen`` that are shown."""
+"""Characters of one line of ``expected`` or ``seen`` that are shown."""
+
+VALUE_LINES_MAX = 30
+"""Lines of one ``expected`` or ``seen`` that are shown."""
 
 _LABEL_WIDTH = 13
 """Columns before the value of a labelled line."""
@@ -50,7 +55,7 @@ class Diagnostic:
         code: id of the invariant or of the kind of problem; shown in brackets.
         where: ``file:line:column`` of a file, or scenario and settings of a run.
         facts: further labelled lines, shown before ``expected``.
-        evidence: the witness, one line for each event, in order.
+        evidence: the witness, one line for each event, in order; drawn as a diagram.
         also: what else is wrong, mostly consequences; one line each.
     """
 
@@ -85,6 +90,13 @@ def shorten(text: str, limit: int = VALUE_LENGTH_MAX) -> str:
     return f"{text[:half]} ... {text[-half:]}"
 
 
+def _few(lines: list[str], limit: int = VALUE_LINES_MAX) -> list[str]:
+    """The first of many lines, and how many more there are."""
+    if (more := len(lines) - limit) <= 0:
+        return lines
+    return [*lines[:limit], f"... and {more} more lines"]
+
+
 def _excerpt_lines(excerpt: Excerpt) -> tuple[str, str]:
     """The line with its number, and the caret below it."""
     line, column = excerpt.text.expandtabs(1), excerpt.column - 1
@@ -116,7 +128,7 @@ def render(diagnostic: Diagnostic) -> Text:
         _labelled(out, label, value)
     _labelled(out, "expected", diagnostic.expected, "green")
     _labelled(out, "seen", diagnostic.seen, "red")
-    _listed(out, "witness", diagnostic.evidence)
+    _listed(out, "witness", diagram(diagnostic.evidence))
     _listed(out, "also", diagnostic.also)
     _labelled(out, "why", diagnostic.why)
     _labelled(out, "source", diagnostic.source)
@@ -135,7 +147,7 @@ def _labelled(out: Text, label: str, value: str, style: str = "") -> None:
     if value:
         out.append(f"\n  {label + ':':<10} ")
         # Lines of a value stay below each other; none can pass for a label of ours.
-        lines = [printable(line) for line in shorten(value).splitlines()]
+        lines = [printable(shorten(line)) for line in _few(value.splitlines())]
         out.append(("\n" + " " * _LABEL_WIDTH).join(lines), style)
 
 

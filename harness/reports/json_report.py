@@ -23,8 +23,14 @@ def run_document(
     results: Sequence[ScenarioResult],
     code: ExitCode,
     not_run: Iterable[str] = (),
+    *,
+    allow_known: bool = False,
+    strict: bool = False,
 ) -> dict[str, Any]:
-    """The document of one ``run``: tool, target, results in order, what was left out, summary."""
+    """The document of one ``run``: tool, target, results in order, what was left out, summary.
+
+    ``allow_known`` and ``strict`` are the flags that its exit code follows.
+    """
     return {
         "schema": SCHEMA,
         "tool": {"version": tool_version()},
@@ -35,6 +41,8 @@ def run_document(
         },
         "results": [result_object(result) for result in results],
         "not_run": list(dict.fromkeys(not_run)),
+        "allow_known": allow_known,
+        "strict": strict,
         "summary": asdict(summarise(results, code)),
     }
 

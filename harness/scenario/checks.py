@@ -15,6 +15,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from client.protocol.ids import RANKS_MAX
 from client.protocol.profiles import RELEASES
 from harness.reports.wording import counted
+from harness.scenario.checks_elastic import check_elastic
 from harness.scenario.checks_engines import check_engines, named_engines
 from harness.scenario.checks_lockstep import check_lockstep
 from harness.scenario.checks_metrics import check_metrics
@@ -52,6 +53,7 @@ def check(scenario: Scenario, vocabulary: Vocabulary) -> list[Finding]:
         _engine_numbers,
         lambda s, _: check_engines(s),
         lambda s, _: check_lockstep(s),
+        lambda s, v: check_elastic(s, v.releases),
         lambda s, _: check_steps(s),
         lambda s, _: check_requests(s),
         lambda s, _: check_utilities(s),
@@ -247,7 +249,7 @@ def _process(topology: Topology) -> Iterator[Finding]:
 
 
 def _engine_numbers(scenario: Scenario, _: Vocabulary) -> Iterator[Finding]:
-    ranks = scenario.topology.rank_list
+    ranks = [*scenario.topology.rank_list, *scenario.topology.later_list]
     for path, number in _numbers(scenario):
         if number not in ranks:
             yield Finding(

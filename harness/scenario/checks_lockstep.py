@@ -32,6 +32,12 @@ def check_lockstep(scenario: Scenario) -> Iterator[Finding]:
             "engines that step together need a coordinator",
             "key 'coordinator': in-process or external",
         )
+    if steps_together and 0 not in topology.rank_list:
+        yield Finding(
+            ("topology", "waves"),
+            "engines that step together need rank 0, which speaks for all of them",
+            "ranks that begin with 0",
+        )
     if not steps_together and "lockstep" in topology.model_fields_set:
         yield Finding(
             ("topology", "lockstep"),

@@ -62,7 +62,7 @@ def check_steps(scenario: Scenario) -> Iterator[Finding]:
         for path, name, only_calls in _uses(base, step):
             if name not in calls and (only_calls or name not in others):
                 yield _never_started(path, name, list(calls), list(others), only_calls)
-        started = step.call or step.utility or step.http or step.grpc
+        started = step.call or step.utility or step.http or step.grpc or step.scale
         new = [] if started is None else [started.id]
         if (crowd := step.crowd) is not None:
             new = [f"{crowd.id}-{n}" for n in range(crowd.callers)]
@@ -300,7 +300,7 @@ def check_gates(scenario: Scenario) -> Iterator[Finding]:
 
 
 def _left_open(scenario: Scenario, waited: Mapping[str, Path]) -> Iterator[Finding]:
-    started = (s.call or s.utility or s.http or s.grpc for s in scenario.steps)
+    started = (s.call or s.utility or s.http or s.grpc or s.scale for s in scenario.steps)
     ops = [step.id for step in started if step is not None]
     for i, name in enumerate(scenario.open_at_end):
         if name not in waited and name not in ops:

@@ -73,12 +73,14 @@ class Topology(Strict):
     frontend on the same engines: the reference client with client index 1 (``bootstrapped``
     only). ``frontend_args`` and ``frontend_env`` are given to the process of a real frontend;
     with ``starved`` that process gets one CPU, which it shares with the engines and the callers,
-    and the lowest priority there.
+    and the lowest priority there. ``later``: so many more engines, ranks behind the others, which
+    ``scale`` steps start.
     """
 
     engines: int = Field(default=2, ge=1, le=64)
     start_rank: int = Field(default=0, ge=0)
     ranks: list[int] | None = None
+    later: int = Field(default=0, ge=0, le=63, description="engines that `scale` steps start")
     data_parallel_size: int | None = Field(default=None, ge=0)
     coordinator: Literal["none", "in-process", "external"] = "none"
     transport: Literal["handshake-owner", "bootstrapped"] = "handshake-owner"
@@ -95,10 +97,16 @@ class Topology(Strict):
 
     @property
     def rank_list(self) -> list[int]:
-        """Global ranks, in index order."""
+        """Global ranks that are there from the start, in index order."""
         if self.ranks is not None:
             return list(self.ranks)
         return [self.start_rank + i for i in range(self.engines)]
+
+    @property
+    def later_list(self) -> list[int]:
+        """Global ranks of engines that ``scale`` steps may start."""
+        first = self.rank_list
+        return [max(first) + 1 + i for i in range(self.later)] if first else []
 
 
 class Measured(Strict):
@@ -110,13 +118,15 @@ class Measured(Strict):
 
 
 class Known(Strict):
-    """A fault that releases of the real frontend have.
+    """A fault that releases have.
 
     Affected: ``introduced_in ≤ release < fixed_in``; an absent bound is open.
     ``target``: whose releases; the same promise may be kept by one and broken by the other.
+    ``protocol``: the rules of the release lead to it, whoever follows them; so every target has
+    it, ours as well.
     """
 
-    target: Literal["vllm-rs", "vllm-py"] = "vllm-rs"
+    target: Literal["vllm-rs", "vllm-py", "protocol"] = "vllm-rs"
     invariant: str = Field(description="invariant id, or 'expectation' for a failed expectation")
     introduced_in: str | None = None
     fixed_in: str | None = None
@@ -182,6 +192,13 @@ class UtilityStep(Strict):
     timeout_s: float | None = Field(default=None, gt=0)
     unencodable: bool = False
     frontend: int = Field(default=0, ge=0, le=1)
+
+
+class ScaleStep(Strict):
+    """Start to change the number of engines, in the background: ranks 0 to ``to`` - 1 remain."""
+
+    id: Name
+    to: int = Field(ge=1, le=64)
 
 
 class HttpStep(Strict):
@@ -413,6 +430,7 @@ class Step(Strict):
     )
     call: CallStep | None = None
     utility: UtilityStep | None = None
+    scale: ScaleStep | None = None
     http: HttpStep | None = None
     grpc: GrpcStep | None = None
     crowd: CrowdStep | None = None
@@ -478,3 +496,8 @@ class Scenario(Strict):
     steps: list[Step] = Field(min_length=1)
     open_at_end: list[str] = Field(default_factory=list)
     explore: list[str] = Field(default_factory=list)
+
+    @property
+    def elastic(self) -> bool:
+        """Whether the number of engines changes."""
+        return any(step.scale is not None for step in self.steps)

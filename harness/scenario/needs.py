@@ -53,6 +53,7 @@ def _of_step(step: Step, scenario: Scenario) -> Iterator[str]:
         "grpc": "op.grpc",
         "crowd": "op.generate",
         "sample": "see.process",
+        "scale": "op.scale",
         "signal": "fault.signal",
     }
     if step.verb in by_verb:
@@ -83,6 +84,7 @@ _TOLD_BY_COORDINATOR = (
     client_events.CoordinatorPublished,
     client_events.FirstRequestHandled,
     client_events.WaveNoticeHandled,
+    client_events.ScaleNoticeHandled,
 )
 """Events of a coordinator; an external one is ours, whatever the frontend is."""
 

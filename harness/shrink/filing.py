@@ -40,4 +40,6 @@ def filed(
         events=list(attempt.event_lines(tuple(range(len(attempt.played.records)))))[:EVENTS_MAX],
         departures=None if order is None else list(order.lines),
         stalls=None if stalls is None else list(stalls),
+        # Of the run that was recorded; this is another one.
+        recording=None,
     )

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from harness.scenario.model import CallStep, GrpcStep, HttpStep, Surface, UtilityStep
+from harness.scenario.model import CallStep, GrpcStep, HttpStep, ScaleStep, Surface, UtilityStep
 from harness.trace.events import Event, Snapshot
 from mock_engines.cluster import JoinAddresses
 
@@ -54,6 +54,25 @@ class UtilityResult:
     value: Any = None
     error: str | None = None
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleResult:
+    """How a change of the number of engines ended: ``finished`` or ``failed``."""
+
+    outcome: str
+    error: str | None = None
+    message: str = ""
+
+
+class Launcher(Protocol):
+    """Who starts the engines of a run while it goes on, and cleans up behind them."""
+
+    async def start(self, ranks: Sequence[int], size: int) -> None:
+        """Start engines of a deployment of ``size``; return once they have joined."""
+
+    async def stop(self, ranks: Sequence[int]) -> None:
+        """Release engines that have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +143,7 @@ def request_is_off() -> None:
         callback()
 
 
-_HTTP, _GRPC, _SIGNAL = "op.http", "op.grpc", "fault.signal"
+_HTTP, _GRPC, _SIGNAL, _SCALE = "op.http", "op.grpc", "fault.signal", "op.scale"
 _TWO = "topology.two-frontends"
 _HASTE = "surface that hurries"
 
@@ -172,6 +191,11 @@ class NoServer:
     async def grpc(self, step: GrpcStep) -> RequestResult:
         """Make any gRPC call."""
         raise _lacking(_GRPC, step.id)
+
+    async def scale(self, step: ScaleStep, launcher: Launcher) -> ScaleResult:
+        """Change the number of engines."""
+        del launcher
+        raise _lacking(_SCALE, step.id)
 
     def hurries(self, surface: Surface) -> bool:
         """Whether ``hurry`` can be used for calls of this surface."""
@@ -235,6 +259,9 @@ class Frontend(Protocol):
 
     async def utility(self, step: UtilityStep) -> UtilityResult:
         """Run one utility call to its end."""
+
+    async def scale(self, step: ScaleStep, launcher: Launcher) -> ScaleResult:
+        """Change the number of engines, started and released by ``launcher``."""
 
     async def http(self, step: HttpStep) -> RequestResult:
         """Send any HTTP request. Cancelling the task closes its connection."""

@@ -20,6 +20,7 @@ CAPABILITIES: dict[str, str] = {
     "op.utility": "admin methods that have a public route or API method",
     "op.utility-raw": "any utility method, one result per engine",
     "op.utility-timeout": "an overall timeout of one utility call",
+    "op.scale": "change the number of engines while the deployment runs",
     "op.server-info": "read the deployment's sizes",
     "op.shutdown": "shut the frontend down while work is in flight",
     "op.connect-error": "startup failures and configuration errors are typed",

@@ -28,13 +28,15 @@ from client.protocol.profiles import Profile
 from client.protocol.transport import Transport
 from client.utility import CONFIGURED, Timeout
 from harness.faults import FaultTransport
-from harness.scenario.model import CallStep, Topology, UtilityStep
+from harness.scenario.model import CallStep, ScaleStep, Topology, UtilityStep
 from harness.targets.base import (
     CallResult,
     Emit,
     Health,
+    Launcher,
     NoServer,
     OnOutput,
+    ScaleResult,
     TargetError,
     UtilityResult,
 )
@@ -285,6 +287,14 @@ class ClientFrontend(NoServer):
         except ClientError as error:
             return UtilityResult("failed", error=type(error).__name__, message=str(error))
         return UtilityResult("finished", value=value)
+
+    async def scale(self, step: ScaleStep, launcher: Launcher) -> ScaleResult:
+        """Change the number of engines as vLLM's Python client does."""
+        try:
+            await self.client.scale(step.to, launcher)
+        except ClientError as error:
+            return ScaleResult("failed", error=type(error).__name__, message=str(error))
+        return ScaleResult("finished")
 
     def _method(self, name: str) -> Callable[..., Any]:
         method = getattr(self.client, name, None)

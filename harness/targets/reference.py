@@ -58,7 +58,7 @@ class SimTarget(ReferenceTarget):
     kind = "sim"
     title = "reference client in a deterministic simulation"
     deterministic = True
-    extra = frozenset({"world.virtual-time"})
+    extra = frozenset({"world.virtual-time", "op.scale"})
 
     def world(self, chooser: Chooser | None, *, record_labels: bool = False) -> World:
         """A simulated world; without a chooser, FIFO."""
@@ -74,6 +74,7 @@ class ZmqTarget(ReferenceTarget):
     kind = "zmq"
     title = "reference client over real ZMQ sockets"
     deterministic = False
+    extra = frozenset({"op.scale"})
 
     def world(self, chooser: Chooser | None, *, record_labels: bool = False) -> World:
         """A real-time world; choices are the kernel's."""

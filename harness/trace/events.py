@@ -94,6 +94,23 @@ class RequestEnded(msgspec.Struct, frozen=True, gc=False):
     error: str | None
 
 
+class ScaleStarted(msgspec.Struct, frozen=True, gc=False):
+    """A ``scale`` step began: there shall be ``to`` engines."""
+
+    op: str
+    to: int
+
+
+class ScaleEnded(msgspec.Struct, frozen=True, gc=False):
+    """A ``scale`` step ended. ``error``: class name or ``None``."""
+
+    op: str
+    to: int
+    outcome: str
+    error: str | None
+    message: str
+
+
 class CancelRequested(msgspec.Struct, frozen=True, gc=False):
     """The caller left: its task was cancelled, its connection closed, its stream dropped."""
 
@@ -227,6 +244,8 @@ HarnessEvent = (
     | UtilityEnded
     | RequestStarted
     | RequestEnded
+    | ScaleStarted
+    | ScaleEnded
     | CancelRequested
     | AbortRequested
     | ConnectEnded

@@ -51,6 +51,9 @@ KIND_OF: dict[type, tuple[str, str]] = {
     mock.ExchangeHeld: ("exchange", "all ranks met in an exchange of unfinished work"),
     mock.RanksStuck: ("stuck", "ranks wait in a collective for others"),
     mock.RanksSpin: ("spin", "ranks run dummy steps without end"),
+    mock.GroupSwitched: ("switched", "the group of engines is another one"),
+    mock.ElasticNoticeSent: ("elastic-notice", "an engine told how far an elastic change is"),
+    mock.EngineRemoved: ("removed", "an engine ended because its group shrank"),
     # callers and the harness: every target
     harness.CallStarted: ("call-started", "a caller began a generation"),
     harness.CallOutput: ("call-output", "a caller received tokens"),
@@ -59,6 +62,8 @@ KIND_OF: dict[type, tuple[str, str]] = {
     harness.UtilityEnded: ("utility-ended", "a utility call ended for its caller"),
     harness.RequestStarted: ("request-started", "a caller began an http or grpc step"),
     harness.RequestEnded: ("request-ended", "an http or grpc step ended"),
+    harness.ScaleStarted: ("scale-started", "a change of the number of engines began"),
+    harness.ScaleEnded: ("scale-ended", "a change of the number of engines ended"),
     harness.CancelRequested: ("cancel", "a caller left"),
     harness.AbortRequested: ("abort-requested", "a caller asked for aborts"),
     harness.ConnectEnded: ("connect-ended", "startup of the frontend ended"),
@@ -92,6 +97,9 @@ KIND_OF: dict[type, tuple[str, str]] = {
     client.HealthFailed: ("health", "a fatal error was seen by the client"),
     client.EngineConnected: ("connected", "startup finished for one engine, in the client"),
     client.ClientClosed: ("closed", "shutdown of the client finished"),
+    client.EnginesChanged: ("engines-changed", "the client has other engines, or uses others"),
+    client.ScaleNoticeQueued: ("scale-queued", "the client told its coordinator of a new size"),
+    client.ScaleNoticeHandled: ("scale-handled", "the external coordinator took a new size over"),
 }
 
 EVENT_CLASSES: tuple[type[Event], ...] = typing.get_args(Event)

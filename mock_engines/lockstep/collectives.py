@@ -2,17 +2,18 @@
 
 There are two groups, as in a real deployment: *device* (the exchange inside each forward pass of a
 mixture of experts, dummy or not) and *host* (the exchange of unfinished work, the barrier of a
-resume). Within a group operations meet in order, not by name: whoever enters another one than its
-peers is stuck with them.
+resume). In a third one, *switch*, the ranks of the present and of the next group meet once, when
+the size of a deployment changes. Within a group operations meet in order, not by name: whoever
+enters another one than its peers is stuck with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Group = Literal["device", "host"]
+Group = Literal["device", "host", "switch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,15 @@ class Entered:
     kind: str
     number: int
     value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a rank brings to the meeting of old and new ranks, and what all take from it."""
+
+    running: bool
+    wave: int
+    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +64,24 @@ class Collectives:
 
     def __init__(self, ranks: Iterable[int]) -> None:
         self._members = dict.fromkeys(sorted(ranks))
-        self._meetings: dict[Group, _Meeting] = {"device": _Meeting(), "host": _Meeting()}
+        self._next: dict[int, None] = {}
+        groups: tuple[Group, ...] = ("device", "host", "switch")
+        self._meetings: dict[Group, _Meeting] = {group: _Meeting() for group in groups}
 
     @property
     def members(self) -> tuple[int, ...]:
         """Ranks that take part, lowest first."""
         return tuple(self._members)
+
+    @property
+    def everybody(self) -> tuple[int, ...]:
+        """Members of this group and, while a change is under way, of the next one."""
+        return tuple(sorted({**self._members, **self._next}))
+
+    def change_to(self, size: int) -> None:
+        """The next group is ranks 0 to ``size`` - 1; who is in either meets in the switch."""
+        if not self._next:
+            self._next = dict.fromkeys(range(size))
 
     def enter(self, rank: int, group: Group, kind: str, value: Any = None) -> Mapping[int, Any]:
         """A rank enters an operation and waits.
@@ -70,7 +92,7 @@ class Collectives:
             ValueError: it is no member, or is in an operation of this group already.
         """
         meeting = self._meetings[group]
-        if rank not in self._members or rank in meeting.present:
+        if rank not in self._of(group) or rank in meeting.present:
             msg = f"rank {rank} cannot enter {kind}: it is no member, or waits in {group} already"
             raise ValueError(msg)
         meeting.present[rank] = Entered(rank, group, kind, meeting.number, value)
@@ -109,6 +131,9 @@ class Collectives:
         Only then can living ranks wait for each other for good. Cheap, for it is asked each time.
         """
         device, host = self._meetings["device"].kinds, self._meetings["host"].kinds
+        switch = self._meetings["switch"].kinds
+        if switch:
+            return bool(device or host) or len(switch) > 1
         return bool(device and host) or len(device) > 1 or len(host) > 1
 
     def stuck(self) -> tuple[Stuck, ...]:
@@ -117,27 +142,39 @@ class Collectives:
             Stuck(
                 group,
                 tuple(meeting.present[rank] for rank in sorted(meeting.present)),
-                tuple(rank for rank in self._members if rank not in meeting.present),
+                tuple(rank for rank in self._of(group) if rank not in meeting.present),
                 mismatch=len(meeting.kinds) > 1,
             )
             for group, meeting in self._meetings.items()
             if meeting.present
         )
 
+    def _of(self, group: Group) -> Collection[int]:
+        """Who belongs to the meetings of a group of operations."""
+        return self.everybody if group == "switch" else self._members
+
     def _finish(self, group: Group) -> dict[int, Any]:
         meeting = self._meetings[group]
-        if not meeting.present or len(meeting.present) < len(self._members):
+        if not meeting.present or len(meeting.present) < len(self._of(group)):
             return {}
         present = meeting.present
         if len(meeting.kinds) > 1:
             return {}
         result = _combine(next(iter(present.values())).kind, [e.value for e in present.values()])
         meeting.present, meeting.kinds, meeting.number = {}, {}, meeting.number + 1
+        if group == "switch":
+            self._members, self._next = self._next, {}
         return dict.fromkeys(sorted(present), result)
 
 
 def _combine(kind: str, values: list[Any]) -> Any:
-    """What all get: sums for the exchange, whether any for a resume, nothing for the rest."""
+    """What all get: sums for the exchange, whether any for a resume, the most of a change."""
+    if isinstance(values[0], Change):
+        return Change(
+            any(value.running for value in values),
+            max(value.wave for value in values),
+            max(value.step for value in values),
+        )
     if kind == "sync":
         unfinished = sum(value[0] for value in values)
         pausing = sum(value[1] for value in values)

@@ -95,7 +95,14 @@ class Reply:
     failure: str | None = None
 
 
-Output = Notice | Counts | Rows | Reply
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """How far a change of the group is: ``RECONFIGURE_FINISHED`` or ``SHUTDOWN_COMPLETE``."""
+
+    notice: str
+
+
+Output = Notice | Counts | Rows | Reply | Changed
 
 # --- what the loop does ---------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ import enum
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
+from mock_engines.lockstep.collectives import Change
 from mock_engines.lockstep.effects import (
     COORDINATOR,
     AbortInput,
@@ -41,6 +42,7 @@ from mock_engines.lockstep.effects import (
     ShutdownInput,
     StartInput,
 )
+from mock_engines.lockstep.elastic import METHODS, Elastic, ElasticError, Role
 from mock_engines.lockstep.memory import KV_CACHE, SCHEDULING, Memory
 from mock_engines.lockstep.rules import LockstepRules
 from mock_engines.lockstep.scheduler import PauseState, Row, Scheduler
@@ -48,6 +50,9 @@ from mock_engines.lockstep.scheduler import PauseState, Row, Scheduler
 Loop = Generator[Effect, Any, None]
 Part = Generator[Effect, Any, Any]
 PAUSE_MODES = ("abort", "wait", "keep")
+MEETING_METHODS = frozenset({"update_weights"})
+"""Methods of workers, called by ``collective_rpc``, in which all ranks meet: weights are sent to
+all of them at once."""
 RESUME_IN_FLIGHT = (
     "resume_scheduler came while a pause is still in flight; wait for the pause to return first"
 )
@@ -97,6 +102,8 @@ class Rank:
         pending_pause: it was told to pause, and not all agree yet.
         ignores_starts: all agreed on the pause.
         rejects: new requests are refused (0.33).
+        elastic: the change of the group that it takes part in.
+        left: its group shrank without it; its loop is over.
     """
 
     def __init__(
@@ -108,6 +115,7 @@ class Rank:
         has_coordinator: bool = True,
         publishes: bool = True,
         other: Callable[[str, tuple[Any, ...]], Any] | None = None,
+        joins: int | None = None,
     ) -> None:
         """An idle rank.
 
@@ -118,6 +126,7 @@ class Rank:
             has_coordinator: wave notices go there; without one to client 0, from each rank.
             publishes: request counts go to the coordinator when they change.
             other: answers utility methods that concern no wave; raises ``CallFailedError``.
+            joins: it is started for a group of this size, which it joins at the switch.
         """
         self.rank = rank
         self.rules = rules
@@ -127,7 +136,9 @@ class Rank:
         self.wave = 0
         self.step_count = 0
         self.pending_pause = False
-        self.ignores_starts = False
+        self.elastic = Elastic(rank, joins)
+        self.ignores_starts = self.elastic.due
+        self.left = False
         self.rejects = False
         self.shutdown = Shutdown.NO
         self._timeout_s = 0.0
@@ -140,7 +151,7 @@ class Rank:
     @property
     def has_work(self) -> bool:
         """Whether the loop goes on without waiting for input."""
-        return self.running or self.scheduler.has_work
+        return self.running or self.scheduler.has_work or self.elastic.due
 
     # --- the loop ---------------------------------------------------------------------------
 
@@ -150,6 +161,10 @@ class Rank:
             was_running = self.running
             yield from self._take_input()
             yield from self._publish()
+            if self.elastic.due:
+                yield from self._switch()
+                if self.left:
+                    return
             executed = yield from self._step()
             yield from self._publish()
             unfinished = self.scheduler.unfinished > 0
@@ -265,6 +280,25 @@ class Rank:
             self.wave = item.wave
             self.running = True
 
+    # --- another size -----------------------------------------------------------------------
+
+    def _switch(self) -> Part:
+        """Meet the ranks of this group and of the next one, once; go on as the next one does."""
+        elastic = self.elastic
+        state = elastic.state(running=self.running, wave=self.wave, step=self.step_count)
+        agreed: Change = yield Enter("switch", f"switch to {elastic.size} ranks", state)
+        role, told = elastic.switched()
+        if told is not None:
+            yield Send(0, told)
+        if role is Role.LEAVES:
+            self.left = True
+        else:
+            self._take_over(agreed)
+
+    def _take_over(self, agreed: Change) -> None:
+        """Be as the ranks of the new group are."""
+        self.running, self.wave, self.step_count = agreed.running, agreed.wave, agreed.step
+
     # --- utility calls ----------------------------------------------------------------------
 
     def _call(self, item: CallInput) -> Part:
@@ -304,6 +338,21 @@ class Rank:
                 return self.scheduler.pause is not PauseState.UNPAUSED
             case "barrier":
                 return (yield Enter("host", "barrier"))
+            case method if method in METHODS and self.rules.changes_size:
+                return self._change_size(method, args)
+            case "collective_rpc" if args and args[0] in MEETING_METHODS:
+                results = self._answer_other(method, args)
+                yield Enter("device", "collective_rpc")
+                return results
+        return self._answer_other(method, args)
+
+    def _change_size(self, method: str, args: tuple[Any, ...]) -> Any:
+        try:
+            return self.elastic.answer(method, args)
+        except ElasticError as error:
+            raise CallFailedError(str(error)) from error
+
+    def _answer_other(self, method: str, args: tuple[Any, ...]) -> Any:
         if self._other is None:
             msg = f"engine core has no utility method {method!r}"
             raise CallFailedError(msg)

@@ -31,6 +31,8 @@ class LockstepRules:
         releases_kv_cache: the KV cache alone can be given up, and may sleep before the rest (0.31).
         wake_up_tells: ``wake_up`` returns whether all memory is back (0.31).
         rejects_while_paused: ``pause_generation`` refuses new requests (0.33).
+        changes_size: the size of the group changes in two stages, between a pause and a resume
+            (0.27); before, while the engines run.
     """
 
     sync_interval: int
@@ -42,6 +44,7 @@ class LockstepRules:
     releases_kv_cache: bool
     wake_up_tells: bool
     rejects_while_paused: bool
+    changes_size: bool
 
     def syncs(self, step: int) -> bool:
         """Whether step number ``step`` of a wave, from 1, ends in an exchange."""
@@ -64,4 +67,5 @@ def rules_of(profile: Profile) -> LockstepRules:
         releases_kv_cache=since("0.31"),
         wake_up_tells=profile.wake_up_returns_bool,
         rejects_while_paused=since("0.33"),
+        changes_size=since("0.27"),
     )

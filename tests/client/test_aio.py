@@ -101,6 +101,16 @@ def test_mailbox_get_ends_at_its_deadline(run):
     run(story())
 
 
+def test_mailbox_get_ends_at_a_deadline_between_two_ticks_of_the_clock():
+    async def story():
+        deadline = 0.1 + 0.2  # a little more than the 300,000 us at which its timer fires
+        with pytest.raises(DeadlineExceeded):
+            await Mailbox().get(deadline)
+        assert asyncio.get_running_loop().time() < deadline
+
+    on_sim(story())
+
+
 def test_closed_mailbox_is_emptied_then_refuses(run):
     async def story():
         box = Mailbox()

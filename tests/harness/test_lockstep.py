@@ -187,6 +187,10 @@ def test_counts_are_published_when_they_change(release):
     ("story", "says"),
     [
         ("topology: {waves: lockstep}\n", "engines that step together need a coordinator"),
+        (
+            "topology: {coordinator: in-process, waves: lockstep, start_rank: 1}\n",
+            "need rank 0, which speaks for all",
+        ),
         ("topology: {lockstep: {batch: 2}}\n", "nothing steps at this pace"),
         ("topology: {engine_release: '0.1'}\n", "'0.1' is no known release"),
         (

@@ -50,6 +50,15 @@ REQUIRED = {
     "answer.failure-has-a-cause",
     "wave.ends-when-idle",
     "health.failure-has-a-cause",
+    "lockstep.no-rank-waits-alone",
+    "lockstep.waves-agree",
+    "lockstep.wave-completes-once",
+    "lockstep.paused-runs-nothing",
+    "lockstep.pause-returns-at-rest",
+    "lockstep.comes-to-rest",
+    "lockstep.agrees-at-rest",
+    "lockstep.counts-converge",
+    "lockstep.resume-runs-what-waits",
 }
 """Ids are given once: reports, failure files and filters hold on to them."""
 

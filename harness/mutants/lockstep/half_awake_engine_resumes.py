@@ -15,7 +15,7 @@ from mock_engines.parts import EngineParts
 
 
 class ResumesHalfAwake(Rank):
-    """Does not ask whether anything still sleeps."""
+    """Does not ask whether anything still sleeps, before it resumes or runs a dummy batch."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class ResumesHalfAwake(Rank):
     ) -> None:
         super().__init__(
             rank,
-            replace(rules, resumes_half_awake=True),
+            replace(rules, resumes_half_awake=True, dummies_asleep=True),
             scheduler,
             has_coordinator=has_coordinator,
             publishes=publishes,

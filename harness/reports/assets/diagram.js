@@ -1,6 +1,6 @@
 // The sequence diagram of one violation: filters, steps, rows.
 const ROW = 26;
-const LANE_MIN = 46, LANE_MAX = 92, LANES_WIDTH = 560;
+const LANE_MIN = 46, LANE_MAX = 84, LANES_WIDTH = 560;
 const LANE_OF_TEXT = /^(?:engine \d+(?: <-| ->|:)|client:|coordinator:|harness:|frontend:|caller) /;
 
 class View {

@@ -2,17 +2,24 @@
 let resultQuery = "", resultStatus = null;
 const results = new VirtualList({
   kind: "results", height: 30, label: "results",
-  head: html`<span>status</span><span>scenario</span><span>${report.matrix ? "frontend" : "profile"}</span><span>what</span><span class="time">time</span>`,
+  head: html`<span>status</span><span>scenario</span><span>${report.matrix ? "frontend" : "profile"}</span><span>what</span><span class="right">time</span>`,
   row: result => html`<div class="row" role="option" aria-selected="false"><span>${chip(result.status)}</span>
     <span class="name mono" title=${result.title}>${result.violation === null ? result.scenario
       : html`<a href="#/v/${result.violation}">${result.scenario}</a>`}</span>
     <span class="name">${result.column}</span>
-    <span class="detail" title=${result.detail}>${result.mutant ? `mutant ${result.mutant}: ` : ""}${result.detail || result.title}</span>
+    <span class="detail" title=${result.detail}>${result.mutant && !oneMutant ? `mutant ${result.mutant}: ` : ""}${result.detail || result.title}</span>
     <span class="right">${result.duration_s ? `${result.duration_s.toFixed(2)} s` : ""}</span></div>`,
 });
+// Red first, since that is what one came for; else the order of the run.
+const GRAVITY = ["violated", "regression", "blind", "unstable", "error", "known"];
+const inGravity = report.results.map((result, place) => ({ result, place,
+  weight: GRAVITY.includes(result.status) ? GRAVITY.indexOf(result.status) : GRAVITY.length }))
+  .sort((a, b) => a.weight - b.weight || a.place - b.place).map(({ result }) => result);
+const mutants = new Set(report.results.map(result => result.mutant));
+const oneMutant = mutants.size === 1 ? [...mutants][0] : null;
 function shownResults() {
   const query = resultQuery.trim().toLowerCase();
-  return report.results.filter(result => (!resultStatus || result.status === resultStatus)
+  return inGravity.filter(result => (!resultStatus || result.status === resultStatus)
     && (!query || `${result.scenario} ${result.title} ${result.column} ${result.detail}`.toLowerCase().includes(query)));
 }
 function drawResults() {
@@ -32,7 +39,7 @@ function folded(title, lines) {
     <ul class="plain">${lines.map(line => html`<li>${line}</li>`)}</ul></details>` : nothing;
 }
 function overview() {
-  return html`<h1>${report.headline}</h1>
+  return html`<h1>${report.headline}${oneMutant ? `, mutant ${oneMutant}` : ""}</h1>
     <p class="soft">${report.verdict}</p>
     ${tiles()}
     ${report.notes.map(note => html`<p class="note">${note}</p>`)}

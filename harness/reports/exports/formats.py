@@ -50,7 +50,9 @@ def _junit(made: Made, doc: Doc) -> str:
         report = report_junit(made.report)
     else:
         run, (allow_known, strict) = made.run, made.flags
-        preferred = {id(result): names for result, names in zip(run.results, run.preferred, strict=True)}
+        preferred = {
+            id(result): names for result, names in zip(run.results, run.preferred, strict=True)
+        }
         report = junit(
             run.results,
             doc,
@@ -59,8 +61,8 @@ def _junit(made: Made, doc: Doc) -> str:
             strict=strict,
             preferred=lambda result: preferred[id(result)],
         )
-    text = report.tostring()
-    return text.decode() if isinstance(text, bytes) else text
+    text: str | bytes = report.tostring()  # type: ignore[no-untyped-call]  # untyped upstream
+    return XML_HEAD + (text.decode() if isinstance(text, bytes) else text) + "\n"
 
 
 def _json(made: Made, _doc: Doc) -> str:

@@ -68,7 +68,9 @@ class Tracing:
             return path, None, str(error)
 
 
-def with_trace(violation: Violation, tracing: Tracing, named: str | None, source: Path) -> Violation:
+def with_trace(
+    violation: Violation, tracing: Tracing, named: str | None, source: Path
+) -> Violation:
     """Add the events of the failure file that a document names."""
     path, failure, missing = tracing.named(named, source)
     if path is None or failure is None:

@@ -160,7 +160,9 @@ def _read_folder(path: Path) -> Given:
     failures: list[tuple[Path, FailureFile]] = []
     for file in _candidates(path):
         if len(failures) == FAILURES_MAX:
-            notes.append(f"{path} holds more than {FAILURES_MAX} failure files; the rest is left out")
+            notes.append(
+                f"{path} holds more than {FAILURES_MAX} failure files; the rest is left out"
+            )
             break
         try:
             failures.append((file, read_failure(file)))

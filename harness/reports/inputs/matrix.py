@@ -18,9 +18,7 @@ TOLD = frozenset({*model.RED, model.KNOWN, model.ERROR})
 _RED = (model.REGRESSION, model.BLIND, model.UNSTABLE)
 
 
-def matrix_report(
-    document: MatrixDocument, source: Path, doc: Doc, tracing: Tracing
-) -> Report:
+def matrix_report(document: MatrixDocument, source: Path, doc: Doc, tracing: Tracing) -> Report:
     """The report on one matrix."""
     titles = {scenario.id: scenario.title for scenario in document.scenarios}
     columns = {frontend.id: frontend for frontend in document.frontends}

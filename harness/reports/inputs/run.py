@@ -10,7 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from harness.evidence import numbers_of
 from harness.failure import FailureFile
+from harness.mutants import discover as discover_mutants
 from harness.reports.diagnostic import Diagnostic
 from harness.reports.inputs.documents import ResultObject, RunDocument
 from harness.reports.inputs.failures import Doc, Tracing, with_trace, witness_lines
@@ -69,7 +71,7 @@ class RunReport:
         found = [self._with_lines(result_of(told)) for told in document.results]
         self.results: list[ScenarioResult] = [result for result, _ in found]
         self.preferred: list[list[str]] = [
-            [] if failure is None else [failure.violated] for _, failure in found
+            _about(result) if failure is None else [failure.violated] for result, failure in found
         ]
         self.target = document.target.kind
         self._violations: list[Violation] = []
@@ -169,7 +171,7 @@ class RunReport:
             also=list(message.also),
             order=None if result.departures is None else facts.get("order", "").splitlines(),
             evidence=list(message.evidence),
-            witness=_numbers(message.evidence),
+            witness=list(numbers_of(message.evidence)),
             failure_file=result.failure_file or "",
             replay=message.help if message.help.startswith("wavecheck replay ") else "",
         )
@@ -184,14 +186,14 @@ class RunReport:
         return told
 
 
+def _about(result: ScenarioResult) -> list[str]:
+    """What a run with a mutant is about, where no failure file says it."""
+    return [mutant.killed_by for mutant in discover_mutants() if mutant.id == result.mutant]
+
+
 def _settings(document: RunDocument, result: ScenarioResult) -> list[str]:
     told = [f"target {document.target.kind}", f"profile {result.profile}"]
     return told if result.mutant is None else [*told, f"mutant {result.mutant}"]
-
-
-def _numbers(evidence: Sequence[str]) -> list[int]:
-    words = (line.partition(" ")[0] for line in evidence)
-    return [int(word[1:]) for word in words if word[:1] == "#" and word[1:].isdigit()]
 
 
 def _counts(results: Sequence[Result]) -> dict[str, int]:

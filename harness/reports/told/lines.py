@@ -15,7 +15,7 @@ CALLERS, CLIENT, COORDINATOR, HARNESS = "callers", "client", "coordinator", "har
 """Lanes beside those of the engines."""
 
 _LINE = re.compile(r"#(\d+)  t=(-?\d+\.\d+)s  (.+)", re.DOTALL)
-_ENGINE = re.compile(r"engine (\d+)(:| <-| ->) (.+)", re.DOTALL)
+_ENGINE = re.compile(r"engine (-?\d+)(:| <-| ->) (.+)", re.DOTALL)
 _CALLER = re.compile(r"caller (.*?): (.+)", re.DOTALL)
 _OTHER = re.compile(r"(coordinator|client|frontend|harness): (.+)", re.DOTALL)
 _LANE_OF = {
@@ -28,12 +28,9 @@ _KINDS = {kind for kind, _ in KIND_OF.values()}
 _ON_WIRE = {name: KIND_OF[cls][0] for cls, name in {**SEEN, **SENT}.items()}
 _LONGEST_FIRST = sorted([*_ON_WIRE, *_KINDS], key=len, reverse=True)
 
-_BY_COORDINATOR = frozenset({"start_wave", "ready_gate"})
-_TO_COORDINATOR = frozenset({"notice"})
+_WITH_COORDINATOR = frozenset({"start_wave", "ready_gate", "notice"})
 _BY_PATH = frozenset({"stats", "raw"})
-_TO_FRONTEND = frozenset(
-    {"call-started", "utility-started", "request-started", "cancel"}
-)
+_TO_FRONTEND = frozenset({"call-started", "utility-started", "request-started", "cancel"})
 _TO_CALLERS = frozenset({"call-output", "call-ended", "utility-ended", "request-ended"})
 _FIXED = {
     "first-request-queued": (CLIENT, COORDINATOR),
@@ -86,12 +83,18 @@ def read_line(line: str) -> Line | None:
     return Line(int(found[1]), round(float(found[2]) * 1_000_000), place)
 
 
-def place_of(text: str) -> Place | None:
-    """Tell the lanes and the kind of an event from what ``render.describe`` says of it."""
+def place_of(text: str, known: str | None = None) -> Place | None:
+    """Tell the lanes and the kind of an event from what ``render.describe`` says of it.
+
+    Args:
+        text: what it says.
+        known: its kind, where that is known; names of operations may hold anything.
+    """
     if found := _ENGINE.fullmatch(text):
-        return _of_engine(text, *found.groups())
+        rank, arrow, said = found.groups()
+        return _of_engine(text, rank, arrow, said, known or _kind(said))
     if found := _CALLER.fullmatch(text):
-        kind = _kind(found[2])
+        kind = known or _kind(found[2])
         lanes = (CALLERS, CALLERS)
         if kind in _TO_FRONTEND:
             lanes = (CALLERS, CLIENT)
@@ -99,19 +102,18 @@ def place_of(text: str) -> Place | None:
             lanes = (CLIENT, CALLERS)
         return Place(*lanes, kind, text, f"{found[1]}: {found[2]}")
     if found := _OTHER.fullmatch(text):
-        kind, own = _kind(found[2]), _LANE_OF[found[1]]
+        kind, own = known or _kind(found[2]), _LANE_OF[found[1]]
         return Place(*_FIXED.get(kind, (own, own)), kind, text, found[2])
     return None
 
 
-def _of_engine(text: str, rank: str, arrow: str, said: str) -> Place:
-    kind, own = _kind(said), engine_lane(rank)
+def _of_engine(text: str, rank: str, arrow: str, said: str, kind: str) -> Place:
+    own = engine_lane(rank)
     if arrow == ":":
         return Place(own, own, kind, text, said)
     other = CLIENT
-    if kind in _BY_COORDINATOR or kind in _TO_COORDINATOR:
-        other = COORDINATOR
-    elif kind in _BY_PATH and " path=coordinator" in said:
+    by_path = kind in _BY_PATH and " path=coordinator" in said
+    if by_path or kind in _WITH_COORDINATOR:
         other = COORDINATOR
     lanes = (other, own) if arrow == " <-" else (own, other)
     return Place(*lanes, kind, text, said)

@@ -8,6 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from client.protocol.profiles import profile_for
+from harness.capture.kept import KeptRun, frames_of, read_kept
+from harness.capture.listening import Listening
 from harness.failure import FailureFile, FailureFileError
 from harness.replay import OpenFailure, ReplayKind, ReplayOutcome, open_failure, replayed
 from harness.reports.told.lines import (
@@ -18,9 +23,8 @@ from harness.reports.told.lines import (
     place_of,
     read_line,
 )
-from harness.reports.told.listening import Listening
 from harness.reports.told.messages import told_messages
-from harness.reports.told.model import Choice, Event, Lane, Trace
+from harness.reports.told.model import Choice, Event, Lane, Message, Trace
 from harness.scenario.problems import ScenarioFileError
 from harness.shrink.promise import Promise
 from harness.targets.base import TargetError
@@ -70,7 +74,7 @@ def trace_of(path: Path, failure: FailureFile) -> Found:
         return _recorded(failure, "")
     try:
         opened = open_failure(path)
-        listening = Listening(opened.profile)
+        listening = Listening(opened.spec.engine_profile)
         watch = _Watch(listening)
         spec = replace(opened.spec, tap=listening.tap)
         outcome = replayed(replace(opened, spec=spec), watch)
@@ -137,7 +141,7 @@ def _replayed(
         lanes=lanes_of(events, black_box=False),
         kinds=_kinds_of(events),
         events=events,
-        messages=told_messages(frames, opened.profile),
+        messages=told_messages(frames, opened.spec.engine_profile),
         total=len(watch.records),
         choices=[choice for choice in watch.departing if start <= choice.before <= stop],
         choices_total=watch.choices,
@@ -146,12 +150,13 @@ def _replayed(
 
 
 def _event(record: Record, messages: Iterable[int]) -> Event:
-    place = place_of(describe(record.event))
+    kind = KIND_OF[type(record.event)][0]
+    place = place_of(describe(record.event), kind)
     assert place is not None  # a test reads every class of event back
     return Event(
         seq=record.seq,
         time_us=record.time_us,
-        kind=KIND_OF[type(record.event)][0],
+        kind=kind,
         source=place.source,
         target=place.target,
         text=place.text,
@@ -172,6 +177,9 @@ def _recorded(failure: FailureFile, note: str) -> Found:
         notes.append("not every event of the witness is in the file")
     places = {line.seq: number for number, line in enumerate(lines)}
     start, stop = window(len(lines), [places[seq] for seq in witness])
+    kept, messages, why = _kept(failure)
+    notes += [why] if why else []
+    of_event = _messages_of(kept)
     events = [
         Event(
             seq=line.seq,
@@ -180,6 +188,8 @@ def _recorded(failure: FailureFile, note: str) -> Found:
             source=line.place.source,
             target=line.place.target,
             text=line.place.text,
+            fields=plain(kept.fields[line.seq]) if line.seq < len(kept.fields) else None,
+            messages=of_event.get(line.seq, []),
         )
         for line in lines[start:stop]
     ]
@@ -189,10 +199,32 @@ def _recorded(failure: FailureFile, note: str) -> Found:
         lanes=lanes_of(events, black_box=is_black_box(failure.target)),
         kinds=_kinds_of(events),
         events=events,
-        messages=[],
+        messages=messages,
         total=len(lines),
     )
     return Found(trace, witness)
+
+
+def _kept(failure: FailureFile) -> tuple[KeptRun, list[Message], str]:
+    """Payloads and messages that the file holds, or why it holds none that can be read."""
+    none = KeptRun([], [])
+    if failure.recording is None or failure.tape is not None:
+        return none, [], ""
+    try:
+        kept = read_kept(dict(failure.recording))
+        profile = profile_for(failure.profile)
+        sizes = [message.sizes for message in kept.messages]
+        return kept, told_messages(frames_of(kept), profile, sizes), ""
+    except (msgspec.ValidationError, ValueError, KeyError) as error:
+        return none, [], f"its payloads and bytes cannot be read: {error}"
+
+
+def _messages_of(kept: KeptRun) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for place, message in enumerate(kept.messages):
+        for seq in message.events:
+            found.setdefault(seq, []).append(place)
+    return found
 
 
 def window(total: int, witness: Sequence[int], most: int = EVENTS_MAX) -> tuple[int, int]:
@@ -234,4 +266,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
-

@@ -27,7 +27,9 @@ def test_document_has_exactly_the_promised_keys(
 ) -> None:
     target = TargetInfo("sim", "0.1", frozenset({"see.wire", "op.abort"}), "title")
     document = json.loads(to_text(run_document(target, [held, violated], ExitCode.VIOLATION)))
-    assert list(document) == ["schema", "tool", "target", "results", "not_run", "summary"]
+    assert list(document) == [
+        "schema", "tool", "target", "results", "not_run", "allow_known", "strict", "summary",
+    ]  # fmt: skip
     assert document["schema"] == 1
     assert document["tool"] == {"version": tool_version()}
     assert document["target"] == {

@@ -33,6 +33,10 @@ _SENT = (
 )
 
 
+BYTES_MAX = 64 << 20
+"""Bytes of messages that are kept of one run; what comes after belongs to no event."""
+
+
 class Listening(Tape):
     """Writes messages down, and which event each belongs to.
 
@@ -41,6 +45,7 @@ class Listening(Tape):
 
     def __init__(self, profile: Profile) -> None:
         super().__init__(profile)
+        self._room = BYTES_MAX
         self._codec = Codec(profile)
         self._joined: set[int] = set()
         self._startup: dict[int, list[Passed]] = {}
@@ -53,6 +58,12 @@ class Listening(Tape):
     ) -> Passed:
         """Write one message down; one that leaves carries what its engine has just told of."""
         passed = super().add(engine, socket, direction, frames)
+        self._room -= sum(map(len, passed.frames))
+        if self._room < 0:
+            # Nobody looks at so much, and a flood must not be held in memory whole.
+            super().remove(passed)
+            self._leaving.pop(engine, None)
+            return passed
         if direction == FROM_ENGINE and (told := self._leaving.pop(engine, None)):
             for seq in told:
                 self._of_event.setdefault(seq, []).append(passed)
@@ -126,4 +137,3 @@ class Listening(Tape):
                 place = kept.setdefault(id(passed), len(kept))
                 of_event.setdefault(seq, []).append(place)
         return [frames[key] for key in kept], of_event
-
