@@ -17,7 +17,7 @@ to 0.33, which differ in no message; docs/lockstep.md, section Elastic changes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Protocol
 
 from packaging.version import Version
@@ -142,7 +142,7 @@ class Scaling:
             gate.cancel()
         await self._call(PAUSE, [KEEP, False], old)
         await self._call(COMMIT, [], old)
-        await self._told(FINISHED, 1)
+        await self._told([(FINISHED, 0)])
         inner.connect(await self._registrations(new))
         self.route(old)
         self.announce(size)
@@ -165,7 +165,7 @@ class Scaling:
             self._call(PREPARE, [self._request(size, LEAVES_GROUP)], leave),
         )
         self.announce(size)
-        await self._told(FINISHED, 1, GONE, len(leave))
+        await self._told([(FINISHED, 0), *((GONE, inner.ranks[each]) for each in leave)])
         inner.disconnect(leave)
         self.route(stay)
         await self._launcher.stop([inner.ranks[each] for each in leave])
@@ -217,16 +217,14 @@ class Scaling:
         )
         await call.run()
 
-    async def _told(self, *due: str | int) -> None:
-        """Wait until engines have told this: a notice, how often, another one …"""
-        open_ = {str(due[n]): int(due[n + 1]) for n in range(0, len(due), 2)}
-        while any(open_.values()):
+    async def _told(self, due: Iterable[tuple[str, int]]) -> None:
+        """Wait until engines have told all of this: notice and rank; others are passed over."""
+        missing = dict.fromkeys(due)
+        while missing:
             try:
-                notice, _rank = await self._notices.get()
+                missing.pop(await self._notices.get(), None)
             except MailboxClosed:
                 raise self._sticky() from None
-            if open_.get(notice, 0) > 0:
-                open_[notice] -= 1
 
     async def _registrations(self, new: Sequence[Identity]) -> list[ConnectedEngine]:
         """Read what new engines say of themselves; whoever else registers is passed over."""

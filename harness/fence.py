@@ -197,10 +197,8 @@ class Balance:
                 self._firsts -= 1
                 if event.broadcast_wave is not None:
                     self._broadcast()
-            case ScaleNoticeQueued():
-                self._scales += 1
-            case ScaleNoticeHandled():
-                self._scales -= 1
+            case ScaleNoticeQueued() | ScaleNoticeHandled():
+                self._scales += 1 if isinstance(event, ScaleNoticeQueued) else -1
             case CoordinatorPublished():
                 self._publishes += self._frontends
             case CoordinatorStateApplied():
@@ -208,24 +206,22 @@ class Balance:
                 self._publishes = max(0, self._publishes - 1)
             case GateOpened():
                 self._broadcasts_due.setdefault(event.engine, 0)
-            case EngineRemoved():
-                self._broadcasts_due.pop(event.engine, None)
-                self._stalled.pop(event.engine, None)
-            case EngineJoined() | EngineDied() | EngineStalled() | EngineResumed():
+            case EngineJoined() | EngineDied() | EngineRemoved() | EngineStalled() | EngineResumed():
                 self._engine(event)
-            case StartWaveSeen():
-                if event.engine in self._broadcasts_due:
-                    self._broadcasts_due[event.engine] -= 1
+            case StartWaveSeen() if event.engine in self._broadcasts_due:
+                self._broadcasts_due[event.engine] -= 1
             case HealthFailed() | ProcessExited():
                 self._closed = True
             case _:
                 pass
 
-    def _engine(self, event: EngineJoined | EngineDied | EngineStalled | EngineResumed) -> None:
+    def _engine(
+        self, event: EngineJoined | EngineDied | EngineRemoved | EngineStalled | EngineResumed
+    ) -> None:
         rank = event.engine
         if isinstance(event, EngineJoined):
             self._broadcasts_due.setdefault(rank, 0)
-        elif isinstance(event, EngineDied):
+        elif isinstance(event, (EngineDied, EngineRemoved)):
             self._broadcasts_due.pop(rank, None)
         if isinstance(event, EngineStalled):
             self._stalled[rank] = None

@@ -9,10 +9,12 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from client.protocol.ids import CallId, RequestId
 from client.protocol.messages import EngineCoreOutput, FinishReason, UtilityCall
+from client.protocol.profiles import Profile
 from mock_engines import aio, events
 from mock_engines.activity import Activity
 from mock_engines.behaviours.model import Pace, Stream
@@ -38,7 +40,7 @@ from mock_engines.lockstep.effects import (
     Send,
 )
 from mock_engines.lockstep.rank import CallFailedError, Shutdown
-from mock_engines.lockstep.rules import rules_of
+from mock_engines.lockstep.rules import LockstepRules, rules_of
 from mock_engines.lockstep.scheduler import PauseState, Row, Work
 from mock_engines.outlets import Outlets
 from mock_engines.requests import MockRequest
@@ -55,6 +57,11 @@ CHANGED_BY = {
     "release_kv_cache_memory": ("kv_cache_released",),
 }
 """What a call that the rank answers itself has changed, by keys of the engine's state."""
+
+
+def _rules(profile: Profile, pace: Pace) -> LockstepRules:
+    """The rules of a release, but for faults that a scenario wants mended."""
+    return replace(rules_of(profile), resumes_once="resumed-twice" in pace.mended)
 
 
 class Stepping:
@@ -83,7 +90,7 @@ class Stepping:
         self.activity = activity
         self.rank = lockstep.parts.rank(
             setup.rank,
-            rules_of(setup.profile),
+            _rules(setup.profile, pace),
             lockstep.parts.scheduler(batch=pace.batch, tokens=pace.tokens),
             other=self._other,
             joins=setup.joins,

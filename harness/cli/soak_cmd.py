@@ -71,6 +71,11 @@ Exit codes:
     is_flag=True,
     help="Let two callers resume at the same time now and then: an open fault of the engines.",
 )
+@click.option(
+    "--mended",
+    is_flag=True,
+    help="Engines without that fault, to show that nothing else is wrong.",
+)
 def soak_command(
     folder: Path,
     seeds: int,
@@ -79,6 +84,7 @@ def soak_command(
     requests: int,
     coordinator: str,
     resumes_at_once: bool,
+    mended: bool,
 ) -> int:
     """Write scenario files in which many callers come and go while engines pause and sleep.
 
@@ -86,7 +92,7 @@ def soak_command(
     in DIR already are replaced if they have the same name.
     """
     check_folder(folder, "DIR")
-    size = Size(engines, requests, coordinator, resumes_at_once)
+    size = Size(engines, requests, coordinator, resumes_at_once, mended)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for seed in range(first, first + seeds):

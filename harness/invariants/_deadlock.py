@@ -268,7 +268,8 @@ class Detective:
         states, wakes = self._group.states, self._wakes
         caller = next((r for r, _ in stuck.entered if r in states), rank)
         wave = states[caller].wave
-        began = wakes.of(caller).began
+        adds = wakes.of(caller).adds
+        began = wakes.of(caller).began if states[caller].running else (adds[-1] if adds else None)
         since = -1 if began is None else began.seq
         would = f"START_DP_WAVE of wave {wave}, not without engine {rank}, taken by it"
         stopped = wakes.of(rank).stopped
@@ -295,7 +296,9 @@ class Detective:
                 continue
             start = _start(event.wave, event.exclude)
             line = f"engine {rank} ignored {start} (#{record.seq}): {event.why}"
-            return (line, *self._left_out_by(rank, event)), (record,)
+            asked, witness = self._asked_by(event.wave, record)
+            later = (*asked, *self._left_out_by(rank, event), *self._resumed(rank, record))
+            return (line, *later), (*witness, record)
         for record in reversed(wakes.seen):
             seen = record.event
             assert isinstance(seen, StartWaveSeen)
@@ -306,6 +309,27 @@ class Detective:
                 line = f"{start} reached engine {rank} (#{record.seq}), and a rule kept it from its loop"
                 return (line,), (record,)
         return (), ()
+
+    def _asked_by(self, wave: int, arrived: Record) -> tuple[tuple[str, ...], tuple[Record, ...]]:
+        """Why the coordinator sent the wake-up that arrived, where it tells."""
+        for record in reversed(self._wakes.handled):
+            event = record.event
+            if record.seq > arrived.seq:
+                continue
+            if isinstance(event, FirstRequestHandled) and event.broadcast_wave == wave:
+                what = f"a first request for engine {event.engine}"
+            elif isinstance(event, WaveNoticeHandled) and event.broadcast and event.wave == wave:
+                what = f"start_wave {wave} of engine {event.engine}"
+            else:
+                continue
+            return (f"the coordinator sent it for {what} (#{record.seq})",), (record,)
+        return (), ()
+
+    def _resumed(self, rank: int, ignored: Record) -> tuple[str, ...]:
+        resumed = self._wakes.of(rank).resumed
+        if resumed is None or resumed.seq < ignored.seq:
+            return ()
+        return (f"engine {rank} was resumed only after that (#{resumed.seq})",)
 
     def _left_out_by(self, rank: int, event: StartWaveIgnored) -> tuple[str, ...]:
         """Who asked for a wake-up that leaves this rank out."""

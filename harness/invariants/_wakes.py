@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from client.events import FirstRequestHandled, FirstRequestQueued, WaveNoticeHandled
+from harness.invariants._lockstep import UNPAUSED
 from harness.invariants._run import EventTypes
 from harness.trace.events import Record
 from mock_engines.events import (
@@ -33,6 +34,7 @@ class Wakes:
         asked: start_wave that it sent; ``adds``, ``aborts``: what arrived of requests.
         calls: utility calls that arrived.
         began, stopped: when it last began to run, and ended to.
+        resumed: when its pause ended last.
     """
 
     seen: deque[Record] = field(default_factory=lambda: deque(maxlen=KEPT))
@@ -43,6 +45,7 @@ class Wakes:
     calls: deque[Record] = field(default_factory=lambda: deque(maxlen=KEPT))
     began: Record | None = None
     stopped: Record | None = None
+    resumed: Record | None = None
 
 
 class WakeBook:
@@ -63,7 +66,7 @@ class WakeBook:
     def __init__(self) -> None:
         self._ranks: dict[int, Wakes] = {}
         self._moved: dict[int, Record] = {}
-        self._running: dict[int, bool] = {}
+        self._states: dict[int, RankMoved] = {}
         self.handled: deque[Record] = deque(maxlen=KEPT)
         self.queued: deque[Record] = deque(maxlen=KEPT)
         self.replies: dict[int, Record] = {}
@@ -106,10 +109,13 @@ class WakeBook:
                 pass
 
     def _move(self, record: Record, event: RankMoved) -> None:
-        rank, ran = event.engine, self._running.get(event.engine, False)
+        rank, before = event.engine, self._states.get(event.engine)
+        ran = before is not None and before.running
         if event.running and not ran:
             self.of(rank).began = record
         elif ran and not event.running:
             self.of(rank).stopped = record
-        self._running[rank] = event.running
+        if before is not None and before.pause != event.pause == UNPAUSED:
+            self.of(rank).resumed = record
+        self._states[rank] = event
         self._moved[rank] = record

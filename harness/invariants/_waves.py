@@ -11,7 +11,7 @@ from harness.invariants._run import EventTypes
 from harness.invariants.base import RunContext
 from harness.scenario.model import CoordinatorStep
 from harness.trace.events import Record, StepBegan
-from mock_engines.events import EngineJoined, RawSent, WaveNoticeSent
+from mock_engines.events import EngineJoined, EngineRemoved, RawSent, WaveNoticeSent
 
 
 def coordinator_step(context: RunContext, record: Record) -> CoordinatorStep | None:

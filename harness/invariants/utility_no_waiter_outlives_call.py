@@ -7,7 +7,15 @@ from collections import Counter
 from harness.invariants._fanouts import UNEXPECTED_REPLY, FanOut, FanOutBook
 from harness.invariants._run import RunInvariant, event_types
 from harness.invariants.base import RunContext
-from harness.trace.events import Fenced, LogLine, Record, Snapshot, UtilityEnded
+from harness.trace.events import (
+    Fenced,
+    LogLine,
+    Record,
+    ScaleEnded,
+    ScaleStarted,
+    Snapshot,
+    UtilityEnded,
+)
 from mock_engines.events import UtilityReplySent
 
 

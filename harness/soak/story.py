@@ -23,12 +23,19 @@ CALLERS_MAX = 60
 TOKENS_MAX = 24
 FENCE_EVERY = 4
 """Rounds from one fence to the next."""
+PACE = {"batch": 8, "tokens": 2, "step_ms": [0, 3]}
 MODES = ("abort", "wait", "keep")
 LEAVING = 0.2
 """Share of callers who hang up before their answer is complete."""
 ABORTING = 0.1
 """Share of callers who ask for their abort."""
-JUDGED = ("request.accepted-ends", "request.every-add-ends")
+JUDGED = (
+    "request.accepted-ends",
+    "request.every-add-ends",
+    "lockstep.no-rank-waits-alone",
+    "lockstep.comes-to-rest",
+    "lockstep.agrees-at-rest",
+)
 """What such a story is about; everything else is judged, too."""
 REFERENCE = "https://docs.vllm.ai/en/latest/serving/data_parallel_deployment.html"
 
@@ -42,12 +49,14 @@ class Size:
         requests: callers in all.
         coordinator: ``in-process`` or ``external``.
         resumes_at_once: whether two callers sometimes resume at the same time.
+        mended: whether the engines survive that, as no release does.
     """
 
     engines: int = 4
     requests: int = 1_000
     coordinator: str = "in-process"
     resumes_at_once: bool = False
+    mended: bool = False
 
 
 def soak(seed: int, size: Size = Size()) -> dict[str, Any]:
@@ -64,7 +73,7 @@ def soak(seed: int, size: Size = Size()) -> dict[str, Any]:
                 "handshake-owner" if size.coordinator == "in-process" else "bootstrapped"
             ),
             "waves": "lockstep",
-            "lockstep": {"batch": 8, "tokens": 2, "step_ms": [0, 3]},
+            "lockstep": {**PACE, **({"mended": ["resumed-twice"]} if size.mended else {})},
         },
         "steps": list(_Story(Random(seed), size).steps()),
     }

@@ -374,7 +374,7 @@ class Rank:
     def _resume(self) -> Part:
         if self.pending_pause or (self.running and self.ignores_starts):
             raise CallFailedError(RESUME_IN_FLIGHT)
-        if self.running:
+        if self.running or (self.rules.resumes_once and not self._is_paused):
             return None
         self.rejects = False
         self.scheduler.pause = PauseState.UNPAUSED
@@ -382,6 +382,10 @@ class Rank:
         if (yield Enter("host", "resume", self.scheduler.unfinished > 0)):
             self.running = True
         return None
+
+    @property
+    def _is_paused(self) -> bool:
+        return self.ignores_starts or self.scheduler.pause is not PauseState.UNPAUSED
 
     def _sleep(self, level: int = 1, mode: str = "abort") -> Part:
         later: Later = yield from self._pause(mode, level >= 1)

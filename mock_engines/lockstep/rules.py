@@ -33,6 +33,8 @@ class LockstepRules:
         rejects_while_paused: ``pause_generation`` refuses new requests (0.33).
         changes_size: the size of the group changes in two stages, between a pause and a resume
             (0.27); before, while the engines run.
+        resumes_once: a rank that is not paused answers ``resume_scheduler`` at once. No release: all
+            decide by whether they step, which differs between ranks (vllm#55229).
     """
 
     sync_interval: int
@@ -45,6 +47,7 @@ class LockstepRules:
     wake_up_tells: bool
     rejects_while_paused: bool
     changes_size: bool
+    resumes_once: bool = False
 
     def syncs(self, step: int) -> bool:
         """Whether step number ``step`` of a wave, from 1, ends in an exchange."""

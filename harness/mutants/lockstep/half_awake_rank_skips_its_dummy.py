@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from harness.mutants.base import Mutant
 from harness.mutants.lockstep.one_phase import HIDDEN
-from mock_engines.lockstep.rank import Rank
-from mock_engines.lockstep.rules import LockstepRules
-from mock_engines.lockstep.scheduler import Scheduler
+from mock_engines.lockstep.rank import Loop, Rank
 from mock_engines.parts import EngineParts
 
 
 class ResumesAndSkips(Rank):
     """Resumes whatever still sleeps, and leaves out dummy batches as long as it does."""
 
-    def __init__(
-        self,
-        rank: int,
-        rules: LockstepRules,
-        scheduler: Scheduler | None = None,
-        *,
-        has_coordinator: bool = True,
-        publishes: bool = True,
-        other: Callable[[str, tuple[Any, ...]], Any] | None = None,
-    ) -> None:
-        super().__init__(
-            rank,
-            replace(rules, resumes_half_awake=True, dummies_asleep=False),
-            scheduler,
-            has_coordinator=has_coordinator,
-            publishes=publishes,
-            other=other,
-        )
+    def loop(self) -> Loop:
+        """Run by one rule of engines up to 0.23, and by one of later ones."""
+        self.rules = replace(self.rules, resumes_half_awake=True, dummies_asleep=False)
+        return super().loop()
 
 
 class HalfAwakeRankSkipsItsDummy(Mutant):

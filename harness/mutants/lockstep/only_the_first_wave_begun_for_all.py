@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from harness.mutants.base import Mutant
 from harness.mutants.lockstep.current_wave_begun_in_silence import StaleOnly
 from harness.mutants.lockstep.one_phase import HIDDEN
-from mock_engines.lockstep.rules import LockstepRules
-from mock_engines.lockstep.scheduler import Scheduler
+from mock_engines.lockstep.rank import Loop
 from mock_engines.parts import EngineParts
 
 
 class BegunAtStartup(StaleOnly):
     """Was woken into wave 0 before anybody asked for anything."""
 
-    def __init__(
-        self,
-        rank: int,
-        rules: LockstepRules,
-        scheduler: Scheduler | None = None,
-        *,
-        has_coordinator: bool = True,
-        publishes: bool = True,
-        other: Callable[[str, tuple[Any, ...]], Any] | None = None,
-    ) -> None:
-        super().__init__(
-            rank,
-            rules,
-            scheduler,
-            has_coordinator=has_coordinator,
-            publishes=publishes,
-            other=other,
-        )
+    def loop(self) -> Loop:
+        """Run, in wave 0 at once."""
         self.running = True
+        return super().loop()
 
 
 class OnlyTheFirstWaveBegunForAll(Mutant):
