@@ -154,19 +154,22 @@ class _Story:
         yield self._call("resume")
 
     def _resumes_at_once(self) -> Iterator[Step]:
-        """Two who resume at once."""
+        """Several who resume at once, while a first request wakes the ranks."""
         yield from self._answered("pause", "keep", True)
-        yield from self._callers()
+        yield from self._answered("resume")
+        yield from self._callers(1)
         yield self._call("resume")
+        yield from self._callers(1)
         yield self._call("resume")
 
     # --- what they are made of --------------------------------------------------------------
 
-    def _callers(self) -> Iterator[Step]:
+    def _callers(self, exactly: int | None = None) -> Iterator[Step]:
         """Some callers; a few of them hang up, or ask for their abort."""
         random = self._random
+        some = exactly or random.randint(CALLERS_MAX // 6, CALLERS_MAX // 2)
         # Not less than one, although all may be spent: a round has callers.
-        many = max(1, min(self._left, random.randint(CALLERS_MAX // 6, CALLERS_MAX // 2)))
+        many = max(1, min(self._left, some))
         self._left -= many
         leaving: list[Step] = []
         for _ in range(many):
