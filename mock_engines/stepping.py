@@ -61,7 +61,11 @@ CHANGED_BY = {
 
 def _rules(profile: Profile, pace: Pace) -> LockstepRules:
     """The rules of a release, but for faults that a scenario wants mended."""
-    return replace(rules_of(profile), resumes_once="resumed-twice" in pace.mended)
+    return replace(
+        rules_of(profile),
+        resumes_once="resumed-twice" in pace.mended,
+        pauses_once="paused-twice" in pace.mended,
+    )
 
 
 class Stepping:

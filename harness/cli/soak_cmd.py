@@ -67,14 +67,22 @@ Exit codes:
     help="Where the coordinator is.",
 )
 @click.option(
-    "--resumes-at-once",
+    "--overlaps",
     is_flag=True,
-    help="Let two callers resume at the same time now and then: an open fault of the engines.",
+    help="Let two admins pause, or resume, at the same time now and then: open faults of the engines.",
 )
 @click.option(
     "--mended",
     is_flag=True,
-    help="Engines without that fault, to show that nothing else is wrong.",
+    help="Engines without these faults, to show that nothing else is wrong.",
+)
+@click.option(
+    "--leave",
+    type=click.Choice(["any-time", "after-add"]),
+    default="any-time",
+    show_default=True,
+    help="When callers hang up: any-time, or not before their request is at an engine. Real"
+    " frontends have open faults in the first.",
 )
 def soak_command(
     folder: Path,
@@ -83,8 +91,9 @@ def soak_command(
     engines: int,
     requests: int,
     coordinator: str,
-    resumes_at_once: bool,
+    overlaps: bool,
     mended: bool,
+    leave: str,
 ) -> int:
     """Write scenario files in which many callers come and go while engines pause and sleep.
 
@@ -92,7 +101,7 @@ def soak_command(
     in DIR already are replaced if they have the same name.
     """
     check_folder(folder, "DIR")
-    size = Size(engines, requests, coordinator, resumes_at_once, mended)
+    size = Size(engines, requests, coordinator, overlaps, mended, early=leave == "any-time")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for seed in range(first, first + seeds):

@@ -148,7 +148,8 @@ class Pace(Strict):
 
     ``batch``: requests that run together; ``tokens``: how many each of them gets in a step;
     ``step_ms``: how long a forward pass takes, or [least, most], drawn evenly for each.
-    ``mended``: open faults of the engines that these have not: ``resumed-twice`` (vllm#55229).
+    ``mended``: open faults of the engines that these have not, by the scenarios of chapter
+    ``lockstep`` that show them: ``resumed-twice`` (vllm#55229), ``paused-twice``.
     """
 
     batch: int = Field(default=BATCH_MAX, ge=1, le=4096)
@@ -156,7 +157,7 @@ class Pace(Strict):
     step_ms: Annotated[list[int], BeforeValidator(as_list)] = Field(
         default_factory=lambda: [0], min_length=1, max_length=2
     )
-    mended: list[Literal["resumed-twice"]] = Field(default_factory=list)
+    mended: list[Literal["resumed-twice", "paused-twice"]] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _range(self) -> Pace:

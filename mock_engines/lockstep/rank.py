@@ -365,9 +365,10 @@ class Rank:
         if mode == "abort":
             yield from self._abort_all()
         self.scheduler.pause = PauseState.ALL if mode == "keep" else PauseState.NEW
-        # Idle ranks step too, or they would never come to the exchange that tells who was told.
-        self.pending_pause = True
-        self.running = True
+        if not (self.rules.pauses_once and self.ignores_starts):
+            # Idle ranks step too, or they would never come to the exchange that tells who was told.
+            self.pending_pause = True
+            self.running = True
         # An emptied cache takes what was frozen with it: those requests wait to be run anew.
         return Later(self.scheduler.preempt) if clear_cache else Later()
 

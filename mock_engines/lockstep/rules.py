@@ -35,6 +35,9 @@ class LockstepRules:
             (0.27); before, while the engines run.
         resumes_once: a rank that is not paused answers ``resume_scheduler`` at once. No release: all
             decide by whether they step, which differs between ranks (vllm#55229).
+        pauses_once: a rank on which all agreed asks for no second agreement when it is told to pause
+            again. No release: ranks that hear the second pause before the first agreement need none,
+            and those that hear it after wait for them.
     """
 
     sync_interval: int
@@ -48,6 +51,7 @@ class LockstepRules:
     rejects_while_paused: bool
     changes_size: bool
     resumes_once: bool = False
+    pauses_once: bool = False
 
     def syncs(self, step: int) -> bool:
         """Whether step number ``step`` of a wave, from 1, ends in an exchange."""
