@@ -191,7 +191,8 @@ async def all_done(tasks: Iterable[asyncio.Task[Any]]) -> None:
         try:
             await ended
         finally:
-            task.remove_done_callback(wake)
+            if not task.done():
+                task.remove_done_callback(wake)
 
 
 async def cancel_and_wait(tasks: Sequence[asyncio.Task[Any]]) -> None:
@@ -199,7 +200,7 @@ async def cancel_and_wait(tasks: Sequence[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     cancelled: asyncio.CancelledError | None = None
-    while any(not task.done() for task in tasks):
+    while [task for task in tasks if not task.done()]:
         try:
             await all_done(tasks)
         except asyncio.CancelledError as error:
@@ -251,6 +252,90 @@ async def with_deadline(
         if task.cancelled() or task.exception() is not None:
             raise DeadlineExceeded
     return task.result()
+
+
+class Deadline:
+    """How long the running task waits for each of several things, one after the other.
+
+    When the time is up the task itself is cancelled, so that none is made for what it waits for,
+    and one timer does for all of them::
+
+        deadline.begin(5.0)
+        try:
+            frames = await socket.recv()
+        except asyncio.CancelledError:
+            deadline.check()  # raises ``DeadlineExceeded`` if that was its doing
+            raise
+        finally:
+            deadline.end()
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None
+        self._task: asyncio.Task[Any] = task
+        self._due: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
+        self._struck = False
+
+    def begin(self, seconds: float) -> None:
+        """The next wait begins, and may take so long."""
+        due = self._due = self._loop.time() + seconds
+        if self._timer is None or due < self._timer_due:
+            self.close()
+            self._timer_due = due
+            self._timer = self._loop.call_at(due, self._look)
+
+    def end(self) -> None:
+        """It is over. The timer may still run, for the next one."""
+        self._due = None
+        if self._struck:  # the work came to its end all the same
+            self._struck = False
+            self._task.uncancel()
+
+    def check(self) -> None:
+        """Raise ``DeadlineExceeded`` if the deadline, and nobody else, cancelled the task."""
+        if self._struck:
+            self._struck = False
+            if not self._task.uncancel():
+                raise DeadlineExceeded
+
+    def close(self) -> None:
+        """No further wait begins."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._due is None:
+            return
+        if self._due > self._timer_due:  # of a later wait
+            self._timer_due = self._due
+            self._timer = self._loop.call_at(self._due, self._look)
+        else:
+            self._struck = True
+            self._task.cancel()
+
+
+async def within(awaitable: Awaitable[T], seconds: float) -> T:
+    """Await something for at most ``seconds``, in the running task.
+
+    Raises:
+        DeadlineExceeded: it was cancelled, and has ended.
+    """
+    deadline = Deadline()
+    deadline.begin(seconds)
+    try:
+        return await awaitable
+    except asyncio.CancelledError:
+        deadline.check()
+        raise
+    finally:
+        deadline.end()
+        deadline.close()
 
 
 OnError = Callable[[str, BaseException], None]

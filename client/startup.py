@@ -5,12 +5,14 @@ Source: Rust ``engine-core-client/src/transport.rs``; protocol page, section 3.3
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
 
-from client.aio import DeadlineExceeded, with_deadline
+import msgspec
+
+from client.aio import Deadline, DeadlineExceeded
 from client.config import Bootstrapped, ClientConfig, HandshakeOwner, InProcessCoordinator
 from client.errors import Transport
-from client.handshake import HandshakeState, OpenGate, SendInit, Stage
+from client.handshake import Effect, HandshakeState, OpenGate, SendInit, Stage
 from client.protocol.codec import Codec
 from client.protocol.ids import identity_from_rank
 from client.protocol.messages import READY_GATE, SUBSCRIBE_ALL, ConnectedEngine, Init
@@ -29,8 +31,7 @@ INPUT_OPTIONS = SocketOptions(mandatory=True, handover=True)
 XPUB_OPTIONS = SocketOptions(xpub_verbose=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
+class Connected(msgspec.Struct, frozen=True):
     """Result of startup.
 
     Attributes:
@@ -71,18 +72,21 @@ class Startup:
             Decode: a body was invalid.
             Transport: a socket could not be opened or failed.
         """
+        deadline = Deadline()
         try:
             match self._config.mode:
                 case HandshakeOwner() as mode:
-                    return await self._own_handshake(mode)
+                    return await self._own_handshake(mode, deadline)
                 case Bootstrapped() as mode:
-                    return await self._bootstrap(mode)
+                    return await self._bootstrap(mode, deadline)
         except TransportError as error:
             self._abandon()
             raise Transport(str(error)) from error
         except BaseException:
             self._abandon()
             raise
+        finally:
+            deadline.close()
 
     def _abandon(self) -> None:
         while self._sockets:
@@ -95,7 +99,7 @@ class Startup:
         self._sockets.append(socket)
         return socket
 
-    async def _own_handshake(self, mode: HandshakeOwner) -> Connected:
+    async def _own_handshake(self, mode: HandshakeOwner, deadline: Deadline) -> Connected:
         input_socket = await self._bind(SocketKind.ROUTER, mode.input_address, INPUT_OPTIONS)
         output_socket = await self._bind(SocketKind.PULL, mode.output_address)
         coordinator: tuple[Socket, Socket] | None = None
@@ -121,48 +125,53 @@ class Startup:
         )
         gate = None if coordinator is None else coordinator[0]
         while state.stage is not Stage.DONE:
-            await self._step(state, handshake, gate, input_socket, init)
+            match state.stage:
+                case Stage.SUBSCRIPTIONS:
+                    assert gate is not None
+                    frames = await self._receive(gate, state, deadline)
+                    effects = state.on_subscription(frames)
+                case Stage.REGISTRATION:
+                    frames = await self._receive(input_socket, state, deadline)
+                    effects = state.on_registration(frames)
+                case _:
+                    frames = await self._receive(handshake, state, deadline)
+                    effects = state.on_handshake(frames)
+            for effect in effects:
+                await self._carry_out(effect, handshake, gate, init)
         self._sockets.remove(handshake)
         handshake.close()
         return Connected(
             state.engines(), input_socket, output_socket, coordinator, None, self._sockets
         )
 
-    async def _step(
-        self,
-        state: HandshakeState,
-        handshake: Socket,
-        gate: Socket | None,
-        input_socket: Socket,
-        init: bytes,
+    @staticmethod
+    async def _carry_out(
+        effect: Effect, handshake: Socket, gate: Socket | None, init: bytes
     ) -> None:
-        """Receive one message on the socket of the stage, and act on it."""
-        match state.stage:
-            case Stage.HELLO | Stage.READY:
-                effects = state.on_handshake(await self._receive(handshake, state))
-            case Stage.SUBSCRIPTIONS:
+        match effect:
+            case SendInit(identity):
+                await handshake.send([identity, init])
+            case OpenGate():
                 assert gate is not None
-                effects = state.on_subscription(await self._receive(gate, state))
-            case _:
-                effects = state.on_registration(await self._receive(input_socket, state))
-        for effect in effects:
-            match effect:
-                case SendInit(identity):
-                    await handshake.send([identity, init])
-                case OpenGate():
-                    assert gate is not None
-                    await gate.send([READY_GATE])
+                await gate.send([READY_GATE])
 
-    async def _receive(self, socket: Socket, state: HandshakeState) -> list[bytes]:
-        timeout_s = self._config.ready_timeout_s
+    async def _receive(
+        self, socket: Socket, state: HandshakeState, deadline: Deadline
+    ) -> list[bytes]:
+        """Receive one message; a stage may take the configured time for each."""
+        deadline.begin(self._config.ready_timeout_s)
         try:
-            return await with_deadline(
-                socket.recv(), timeout_s, name=f"startup {state.stage.value}"
-            )
-        except DeadlineExceeded:
-            raise state.timeout_error(timeout_s) from None
+            return await socket.recv()
+        except asyncio.CancelledError:
+            try:
+                deadline.check()
+            except DeadlineExceeded:
+                raise state.timeout_error(self._config.ready_timeout_s) from None
+            raise
+        finally:
+            deadline.end()
 
-    async def _bootstrap(self, mode: Bootstrapped) -> Connected:
+    async def _bootstrap(self, mode: Bootstrapped, deadline: Deadline) -> Connected:
         input_socket = await self._bind(SocketKind.ROUTER, mode.input_address, INPUT_OPTIONS)
         output_socket = await self._bind(SocketKind.PULL, mode.output_address)
         start, count = mode.engine_start_index, mode.engine_count
@@ -172,7 +181,7 @@ class Startup:
             expected=[identity_from_rank(rank) for rank in range(start, start + count)],
         )
         while state.stage is not Stage.DONE:
-            state.on_registration(await self._receive(input_socket, state))
+            state.on_registration(await self._receive(input_socket, state, deadline))
         engines = state.engines()
         front: Socket | None = None
         address = coordinator_address(engines, mode.coordinator_address)

@@ -15,7 +15,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from client.aio import DeadlineExceeded, all_done, cancel_and_wait, with_deadline
+from client.aio import Deadline, DeadlineExceeded, all_done, cancel_and_wait, within
 from harness.broken import guarded
 from harness.expectations import VIOLATED, Op, Outcome, View, asked_for, describe_match
 from harness.expectations import judge as judge_expectation
@@ -100,6 +100,7 @@ class Driver:
         self._trace = trace
         self._black_box = black_box
         self._background: list[asyncio.Task[None]] = []
+        self._limit: Deadline | None = None
         self._starting: asyncio.Task[None] | None = None
         self._connect: tuple[str | None, str] | None = None
         self._connected = False
@@ -160,10 +161,21 @@ class Driver:
     async def _bounded(self, index: int, step: Step) -> None:
         """Play a step; what ends the way to the frontend, or the frontend, ends it."""
         work = guarded(self._frontend, partial(self._play, index, step))
-        if self._ending is None:
-            await with_deadline(work, self._limit_s(step))
-        else:
+        if self._ending is not None:
             await self._ending.within(work, self._limit_s(step))
+            return
+        # A task of its own: when a step begins is a choice of the schedule. The limit is watched
+        # from here, with one timer for all steps.
+        task = asyncio.get_running_loop().create_task(work, name="step")
+        limit = self._limit = self._limit or Deadline()
+        limit.begin(self._limit_s(step))
+        try:
+            await task
+        except asyncio.CancelledError:
+            limit.check()
+            raise
+        finally:
+            limit.end()
 
     async def _gone(self, index: int, where: str) -> bool:
         """Whether the frontend's process ended although nobody asked; then that is the result."""
@@ -181,6 +193,8 @@ class Driver:
         return True
 
     async def _to_the_end(self) -> None:
+        if self._limit is not None:
+            self._limit.close()
         last = max(0, len(self._scenario.steps) - 1)
         try:
             await self._end()
@@ -228,7 +242,7 @@ class Driver:
         self._trace.emit(ConnectEnded(None, ""))
         if not self._scenario.connect_fails:
             try:
-                await with_deadline(self._cluster.joined(), self._world.step_limit_s)
+                await within(self._cluster.joined(), self._world.step_limit_s)
             except DeadlineExceeded as error:
                 ranks = self._scenario.topology.rank_list
                 away = [str(rank) for rank in ranks if not self._cluster.has_joined(rank)]
@@ -271,7 +285,7 @@ class Driver:
         due = [task for name, task in self._operations.tasks.items() if name not in keep]
         fenced = True
         try:
-            await with_deadline(
+            await within(
                 guarded(self._frontend, partial(self._rest, due)), self._world.step_limit_s
             )
         except DeadlineExceeded:
@@ -293,13 +307,13 @@ class Driver:
         if self._scenario.topology.waves != "lockstep":
             return
         with contextlib.suppress(DeadlineExceeded):
-            await with_deadline(self._cluster.idle(), self._world.step_limit_s)
+            await within(self._cluster.idle(), self._world.step_limit_s)
 
     async def _startup_over(self) -> None:
         """Wait for startup, which is still under way only if an earlier step was stuck."""
         limit_s = self._world.step_limit_s
         try:
-            await with_deadline(self._started(), limit_s)
+            await within(self._started(), limit_s)
         except DeadlineExceeded as error:
             msg = f"startup did not come to its end, {limit_s:g} s after all was healed"
             raise TargetError(msg) from error
@@ -329,6 +343,7 @@ class Driver:
                 await self._frontend.stop()
             finally:
                 await self._cluster.stop()
+                self._cluster.let_go()
 
     async def _cancel_open(self) -> None:
         """End all tasks and let go of them: a finished task holds what its coroutine used."""
@@ -492,7 +507,7 @@ class Driver:
         """
         try:
             for wanted, count in asked_for(expect):
-                await with_deadline(self._wait(wanted, count), ARRIVAL_S)
+                await within(self._wait(wanted, count), ARRIVAL_S)
         except DeadlineExceeded:
             return  # the expectation says what is missing
 

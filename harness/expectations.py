@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -20,8 +19,7 @@ from harness.trace.events import Record, Snapshot
 HELD, VIOLATED, NOT_JUDGED = "held", "violated", "not_judged"
 
 
-@dataclass(slots=True)
-class Op:
+class Op(msgspec.Struct):
     """One call or utility call of the scenario, as its caller sees it."""
 
     id: str
@@ -33,7 +31,7 @@ class Op:
     value: Any = None
     error: str | None = None
     message: str = ""
-    tokens: list[int] = field(default_factory=list)
+    tokens: list[int] = msgspec.field(default_factory=list)
     kv_transfer_params: Mapping[str, Any] | None = None
     engine: int | None = None
     frontend: int = 0
@@ -43,8 +41,7 @@ class Op:
     body_text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """What an expectation may look at, taken at one moment.
 
     ``None`` for ``snapshot``, ``health``, ``server_info``, ``metrics`` or ``use`` means that the
@@ -62,7 +59,7 @@ class View:
     engine_state: Mapping[str, Any] | None = None
     metrics: Metrics | None = None
     use: ProcessUse | None = None
-    samples: Mapping[str, ProcessUse] = field(default_factory=dict)
+    samples: Mapping[str, ProcessUse] = msgspec.field(default_factory=dict)
     exit_code: int | None = None
 
 

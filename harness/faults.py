@@ -8,9 +8,9 @@ their type frame, so nothing of the startup is touched.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from client.protocol.ids import identity_from_rank
 from client.protocol.messages import SUBSCRIBE_ALL, UNSUBSCRIBE_ALL, RequestType
@@ -121,6 +121,9 @@ class FaultTransport:
 
     async def send(self, socket: Socket, frames: Sequence[bytes]) -> None:
         """Send through ``socket``, with whatever fault strikes first."""
+        if not self._faults:
+            await socket.send(frames)
+            return
         fault, peer = self._strike(socket.kind, frames)
         if fault is None:
             await socket.send(frames)
@@ -213,6 +216,8 @@ class FaultSocket:
     def __init__(self, faults: FaultTransport, inner: Socket) -> None:
         self._faults = faults
         self._inner = inner
+        self.recv: Callable[[], Coroutine[Any, Any, list[bytes]]] = inner.recv
+        """Receive one message. The inner socket's own, without a coroutine round it."""
 
     @property
     def kind(self) -> SocketKind:
@@ -227,10 +232,6 @@ class FaultSocket:
     async def send(self, frames: Sequence[bytes]) -> None:
         """Send one message, unless a fault strikes."""
         await self._faults.send(self._inner, frames)
-
-    async def recv(self) -> list[bytes]:
-        """Receive one message."""
-        return await self._inner.recv()
 
     def close(self) -> None:
         """Close the socket; a send that is held at a gate fails when the gate opens."""

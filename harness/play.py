@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
+import msgspec
+
 from client.components import Components
 from client.events import (
     ClientEvent,
@@ -40,8 +42,7 @@ EngineTap = Callable[[int, Transport, JoinAddresses], Transport]
 """Makes the transport of one engine from its rank, the world's transport, and where it joins."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """What a frontend is built from."""
 
     topology: Topology
@@ -103,10 +104,11 @@ class FenceFilter:
 
     def __call__(self, event: ClientEvent) -> None:
         """Pass an event on, unless it belongs to a fence."""
-        if isinstance(event, UtilityRegistered) and event.method == FENCE_METHOD:
-            self._calls.add(event.call_id)
-            return
-        if isinstance(event, _OF_A_CALL) and event.call_id in self._calls:
+        if event.__class__ is UtilityRegistered:
+            if event.method == FENCE_METHOD:
+                self._calls.add(event.call_id)
+                return
+        elif self._calls and isinstance(event, _OF_A_CALL) and event.call_id in self._calls:
             return
         self._emit(event)
 
@@ -168,8 +170,7 @@ def _tell_where_steps_are(trace: Recorder, world: World) -> None:
     trace.subscribe(look, StepBegan, RunEnded)
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
+class _End(msgspec.Struct, frozen=True):
     """How a run ended in which something was judged.
 
     Attributes:

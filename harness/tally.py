@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from harness.attempt import Attempt
 from harness.results import ExpectationResult, ScenarioResult, VerdictResult
@@ -12,8 +14,7 @@ from harness.verdict import NOT_JUDGED, VIOLATED, is_worse, merge_expectations, 
 Wishes = tuple[tuple[str, tuple[str, ...]], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """Some attempts in a row.
 
     Attributes:

@@ -241,6 +241,7 @@ class Recorder:
         """Called when the scenario has come to its end."""
         self._decide = strategy.choose
         self._choices: list[tuple[int, int]] = []
+        self._note = self._choices.append
         self._labels: list[tuple[str, ...]] = []
 
     def choose(self, n: int, labels: Labels | None = None) -> int:
@@ -248,7 +249,7 @@ class Recorder:
         if labels is not None:
             self._labels.append(tuple(labels()))
         choice = self._decide(n, labels)
-        self._choices.append((choice, n))
+        self._note((choice, n))
         return choice
 
     @property

@@ -87,7 +87,8 @@ class SimWorld:
             with _interruptions(self._loop.interrupt):
                 return self._loop.run(main())
         finally:
-            self._transport.close()
+            self._transport.dissolve()
+            self._loop.let_go()
 
     async def settle(self) -> None:
         """Return once nothing else can run at this moment of virtual time."""

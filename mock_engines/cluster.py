@@ -271,6 +271,17 @@ class Cluster:
             await handle.stop()
         self._raise_new()
 
+    def let_go(self) -> None:
+        """Forget the engines once they are stopped; nothing is asked of them any more.
+
+        They refer to each other and to this in circles, and would stay in memory until a garbage
+        collection.
+        """
+        for handle in self._handles.values():
+            if isinstance(handle, Endpoint):
+                handle.let_go()
+        self._handles.clear()
+
     def _handle(self, rank: int) -> EngineHandle:
         try:
             return self._handles[rank]

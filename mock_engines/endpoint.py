@@ -234,6 +234,10 @@ class Endpoint:
         self._disconnect()
         await aio.ended(tasks)
 
+    def let_go(self) -> None:
+        """Forget the engine's state: it refers to this. It must have been stopped."""
+        del self._actor
+
     # --- joining ----------------------------------------------------------------------------
 
     def _fresh_engine(self) -> MockEngine:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from client.protocol.codec import Codec
 from client.protocol.ids import identity_from_rank
 from client.protocol.messages import READY_GATE, SUBSCRIBE_ALL, Hello, Init, Ready
@@ -72,8 +74,7 @@ def identity_of(join: Join, rank: int) -> bytes:
     return identity_from_rank(rank) if join.identity is None else bytes.fromhex(join.identity)
 
 
-@dataclass(slots=True)
-class Joining:
+class Joining(msgspec.Struct):
     """One attempt of one engine to join. Sockets belong to ``sockets`` once they are open.
 
     ``lingers``: outputs that are under way outlive the engine. ``running``: returns when the

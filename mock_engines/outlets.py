@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from client.protocol.codec import Codec
 from client.protocol.ids import ELASTIC_NOTICE_ID, CallId, RequestId, Wave
@@ -27,13 +28,12 @@ class ScriptError(Exception):
     """An action asks for what this engine, or this kind of message, cannot do."""
 
 
-@dataclass(slots=True)
-class Sockets:
+class Sockets(msgspec.Struct):
     """Open sockets. A multi-frontend deployment has one input and one output for each."""
 
     handshake: Socket | None = None
-    inputs: list[Socket] = field(default_factory=list)
-    outputs: list[Socket] = field(default_factory=list)
+    inputs: list[Socket] = msgspec.field(default_factory=list)
+    outputs: list[Socket] = msgspec.field(default_factory=list)
     coordinator_input: Socket | None = None
     coordinator_output: Socket | None = None
 

@@ -10,8 +10,10 @@ result types); protocol page, sections 9.3, 10 and 14.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from client.protocol.profiles import Profile
 from mock_engines.lockstep.elastic import (
@@ -33,8 +35,7 @@ class UtilityFailedError(Exception):
     """The engine answers with this text as failure message."""
 
 
-@dataclass(slots=True)
-class UtilityState:
+class UtilityState(msgspec.Struct):
     """What utilities of one engine have changed.
 
     ``paused``: ``None``, ``"new"`` (running requests go on) or ``"all"``.
@@ -43,11 +44,11 @@ class UtilityState:
     ``elastic``: the change of the number of engines that it takes part in.
     """
 
-    loras: dict[int, str] = field(default_factory=dict)
-    pinned: dict[int, None] = field(default_factory=dict)
+    loras: dict[int, str] = msgspec.field(default_factory=dict)
+    pinned: dict[int, None] = msgspec.field(default_factory=dict)
     paused: str | None = None
     rejects: bool = False
-    asleep: dict[str, None] = field(default_factory=dict)
+    asleep: dict[str, None] = msgspec.field(default_factory=dict)
     sleep_level: int | None = None
     weight_version: str = DEFAULT_WEIGHT_VERSION
     profiling: bool = False
@@ -55,7 +56,7 @@ class UtilityState:
     prefix_cache_resets: int = 0
     mm_cache_resets: int = 0
     encoder_cache_resets: int = 0
-    elastic: Elastic = field(default_factory=lambda: Elastic(0))
+    elastic: Elastic = msgspec.field(default_factory=lambda: Elastic(0))
 
     @property
     def sleeping(self) -> bool:

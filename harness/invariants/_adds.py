@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+import msgspec
 
 from harness.invariants._run import EventTypes
 from harness.trace.events import Record
 from mock_engines.events import AbortSeen, AddSeen, EngineDied, FinishedOnlySent, OutputSent
 
 
-@dataclass(slots=True)
-class Episode:
+class Episode(msgspec.Struct):
     """One ADD at one engine. An id that is used again begins another episode.
 
     Attributes:
@@ -23,7 +23,7 @@ class Episode:
     event: AddSeen
     add: Record
     finish: Record | None = None
-    aborts: list[Record] = field(default_factory=list)
+    aborts: list[Record] = msgspec.field(default_factory=list)
     died: Record | None = None
 
     @property

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from harness.invariants._run import EventTypes
 from harness.trace.events import (
@@ -19,8 +20,7 @@ _SUFFIX = re.compile(r"-[0-9a-f]{8}$")
 """Random end of an internal id (protocol page, 6.4)."""
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """One generation.
 
     Attributes:
@@ -63,7 +63,7 @@ class CallBook:
 
     def __init__(self) -> None:
         self.calls: dict[str, Call] = {}
-        self._by_external: dict[str, list[Call]] = {}
+        self._by_external: dict[str | None, list[Call]] = {}
 
     def feed(self, record: Record) -> None:
         """Take one record."""
@@ -103,10 +103,12 @@ class CallBook:
 
         Several only if they share an external id.
         """
-        for name in (external_id, request_id, _SUFFIX.sub("", request_id)):
-            if name is not None and name in self._by_external:
-                return self._by_external[name]
-        return []
+        known = self._by_external
+        if external_id in known:
+            return known[external_id]
+        if request_id in known:
+            return known[request_id]
+        return known.get(_SUFFIX.sub("", request_id), [])
 
     def nobody_waits(self, request_id: str, external_id: str | None) -> bool:
         """Whether a request is somebody's, and all whose it may be left or had an answer."""

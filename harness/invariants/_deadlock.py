@@ -17,6 +17,7 @@ from harness.invariants._wakes import WakeBook
 from harness.trace.events import Record
 from mock_engines.events import (
     EngineDied,
+    ExchangeHeld,
     RanksStuck,
     StartWaveIgnored,
     StartWaveSeen,
@@ -24,8 +25,12 @@ from mock_engines.events import (
     UtilitySeen,
 )
 
-OF_STEPS = ("forward", "sync", "drafter")
-"""Meetings that ranks enter because they step; into the others a call brings them."""
+OF_CALLS = {
+    "resume": RESUME_METHODS,
+    "barrier": ("barrier",),
+    "collective_rpc": ("collective_rpc",),
+}
+"""Meetings that a call brings ranks to → its methods; into the others they come by stepping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +77,6 @@ def wait_s(ranks: Sequence[int]) -> str:
     return "waits" if len(ranks) == 1 else "wait"
 
 
-def _methods(kind: str) -> tuple[str, ...]:
-    """Calls that bring a rank into this meeting; none if it comes there by stepping."""
-    if kind in OF_STEPS:
-        return ()
-    return RESUME_METHODS if kind == "resume" else (kind,)
-
-
 class Detective:
     """Reads the books of one run.
 
@@ -106,7 +104,7 @@ class Detective:
         elsewhere = self._elsewhere(rank, stuck)
         if elsewhere is not None:
             return self._crossed(rank, stuck, elsewhere)
-        if methods := _methods(kind):
+        if methods := OF_CALLS.get(kind):
             return self._call(rank, stuck.entered[0][0], methods)
         return self._pause(rank, stuck) or self._wake(rank, stuck)
 
@@ -121,7 +119,10 @@ class Detective:
                 told = self._group.moved[rank]
                 text = f"engine {rank} was shut down and is gone (#{died.seq})"
                 would = f"engine {rank} goes on until its peers need it no more"
-                return Reason(text, would, (), (told, died))
+                line = (
+                    f"engine {rank} was told to shut down (#{told.seq}), and left its peers to step"
+                )
+                return Reason(text, would, (line,), (told, died))
             how = died.event.how
             text = f"engine {rank} died ({how}, #{died.seq})"
             return Reason(text, f"engine {rank} lives", (), (died,))
@@ -154,22 +155,50 @@ class Detective:
                 (kind, rank, here[0] if here else rank),
                 (stuck.entered[0][1], stuck.entered[0][0], rank),
             )
-            if _methods(their) and caller != late
+            if their in OF_CALLS and caller != late
         ]
         for their, caller, late in sides:
-            found = self._call(late, caller, _methods(their))
+            found = self._call(late, caller, OF_CALLS[their])
             return Reason(f"{short}; {found.short}", found.would, found.lines, found.witness)
-        return Reason(short, would, *self._last_moves([rank, *here[:1]]))
+        other = here[0] if here else rank
+        lines, witness = self._apart(rank, kind, other, dict(stuck.entered).get(other, ""))
+        return Reason(short, would, lines, witness)
 
-    def _last_moves(self, ranks: Sequence[int]) -> tuple[tuple[str, ...], tuple[Record, ...]]:
-        lines, witness = [], []
-        for rank in ranks:
-            wakes = self._wakes.of(rank)
-            for text, record in (("began to run", wakes.began), ("stopped", wakes.stopped)):
-                if record is not None:
-                    lines.append(f"engine {rank} {text} last at #{record.seq}")
-                    witness.append(record)
+    def _apart(
+        self, rank: int, kind: str, other: int, their: str
+    ) -> tuple[tuple[str, ...], tuple[Record, ...]]:
+        """Both step, and one of them has left something out since they met last."""
+        lines = [
+            f"engine {rank} came to {kind} and engine {other} to {their}: since they met last, one "
+            "has left out what the other waits in"
+        ]
+        witness = []
+        for each in (rank, other):
+            began, by = self._began(each)
+            if began is not None:
+                lines.append(f"engine {each} began to run at #{began.seq}{by}")
+                witness.append(began)
+        if (met := self._group.exchange) is not None and isinstance(met.event, ExchangeHeld):
+            lines.append(f"all met last in exchange {met.event.number} (#{met.seq})")
+            witness.append(met)
         return tuple(lines), tuple(witness)
+
+    def _began(self, rank: int) -> tuple[Record | None, str]:
+        """When a rank began to run, and what had come just before."""
+        wakes = self._wakes.of(rank)
+        if (began := wakes.began) is None:
+            return None, ""
+        before = [
+            each
+            for kept in (wakes.seen, wakes.adds, wakes.calls)
+            for each in kept
+            if each.seq < began.seq
+        ]
+        if not before:
+            return began, ""
+        # What has arrived is taken later, perhaps behind a rule: the last but one may be meant.
+        last = sorted(before, key=lambda each: each.seq)[-2:]
+        return began, ", after " + " and ".join(f"{_message(each)} (#{each.seq})" for each in last)
 
     # --- a call that only some got ----------------------------------------------------------
 
@@ -202,8 +231,7 @@ class Detective:
         call_id = None if fan is None else fan.call_at(rank)
         seen = None if fan is None or call_id is None else fan.seen.get(call_id)
         if call_id is None or seen is None:
-            short = f"{method} never arrived at engine {rank}"
-            return short, (f"{short}{self._registered(fan, call_id)}",), ()
+            return self._not_arrived(rank, method, fan, call_id)
         reply = self._wakes.replies.get(call_id)
         if reply is None:
             return self._not_answered(rank, method, seen)
@@ -219,15 +247,20 @@ class Detective:
             line += f": it was running since #{moved.seq}, so it took the call for a repetition"
         return short, (line,), witness
 
-    def _registered(self, fan: FanOut | None, call_id: int | None) -> str:
-        record = None if fan is None or call_id is None else fan.registered.get(call_id)
-        return "" if record is None else f", though the client sent it (after #{record.seq})"
+    def _not_arrived(
+        self, rank: int, method: str, fan: FanOut | None, call_id: int | None
+    ) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
+        registered = None if fan is None or call_id is None else fan.registered.get(call_id)
+        sent = "" if registered is None else f", though the client sent it (#{registered.seq})"
+        never = "never reached" if self._group.settled else "has not reached"
+        short = f"{method} {never} engine {rank}"
+        return short, (f"{short}{sent}",), ()
 
     def _not_answered(
         self, rank: int, method: str, seen: Record
     ) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
         state = self._group.states.get(rank)
-        if state is not None and (state.running or self._hangs(rank)):
+        if not self._group.settled or (state is not None and (state.running or self._hangs(rank))):
             short = f"engine {rank} has not taken {method} (#{seen.seq})"
             return short, (f"{short}: it takes nothing while it waits",), (seen,)
         short = f"{method} reached engine {rank} (#{seen.seq}), and a rule kept it"
@@ -278,14 +311,14 @@ class Detective:
             short = f"engine {rank} ended its wave (#{stopped.seq}) while its peers went on"
             would = "all ranks end the wave in the same exchange"
             return Reason(short, would, (short,), _there(began, stopped))
-        lines, witness = self._arrived(rank, wave, since)
+        lines, witness = self._arrived(rank, caller, wave, since)
         if lines:
             return Reason(lines[0], would, lines, _there(began, *witness))
         short, lines, witness = self._sent(rank, caller, wave, since)
         return Reason(short, would, lines, _there(began, *witness))
 
     def _arrived(
-        self, rank: int, wave: int, since: int
+        self, rank: int, caller: int, wave: int, since: int
     ) -> tuple[tuple[str, ...], tuple[Record, ...]]:
         """What came to the rank itself, to no effect."""
         wakes = self._wakes.of(rank)
@@ -297,7 +330,10 @@ class Detective:
             start = _start(event.wave, event.exclude)
             line = f"engine {rank} ignored {start} (#{record.seq}): {event.why}"
             asked, witness = self._asked_by(event.wave, record)
-            later = (*asked, *self._left_out_by(rank, event), *self._resumed(rank, record))
+            later = [*asked, *self._left_out_by(rank, event), *self._resumed(rank, record)]
+            if record.seq < since and not self._group.states[caller].running:
+                duty, add = self._duty(caller)
+                later, witness = [*later, *duty], (*witness, *add)
             return (line, *later), (*witness, record)
         for record in reversed(wakes.seen):
             seen = record.event
@@ -401,21 +437,35 @@ class Detective:
         return f"no START_DP_WAVE followed start_wave {wave} of engine {engine}", asked
 
     def _nobody_asked(self, caller: int) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
-        adds = self._wakes.of(caller).adds
         short = "nobody asked the coordinator to wake it"
         if not self._split.seen:
             short = "no engine asked for it, and no START_DP_WAVE came"
+        began, by = self._began(caller)
+        if self._group.states[caller].running and began is not None:
+            line = f"engine {caller} began to run at #{began.seq}{by}, and told nobody"
+            return short, (short, line), (began,)
+        lines, witness = self._duty(caller)
+        return short, (short, *lines), witness
+
+    def _duty(self, caller: int) -> tuple[tuple[str, ...], tuple[Record, ...]]:
+        """Who should have seen to it that the peers of an idle rank with a request wake up."""
+        adds = self._wakes.of(caller).adds
         if not adds:
-            return short, (short,), ()
+            return (), ()
         add = adds[-1]
-        stamp = getattr(add.event, "wave", -1)
-        lines = [short, f"engine {caller} got an ADD of wave {stamp} (#{add.seq})"]
+        lines = [
+            f"engine {caller} got an ADD of wave {getattr(add.event, 'wave', -1)} (#{add.seq})"
+        ]
         if not self._split.engine:
             lines.append(f"engine {caller} leaves it to the frontend to wake its peers for that")
             lines += self._frontend(add)
         elif self._group.states[caller].pause != UNPAUSED:
             lines.append(f"engine {caller} is paused, and tells nobody of it")
-        return short, tuple(lines), (add,)
+        else:
+            lines.append(
+                f"engine {caller} should have told the coordinator, and sent no start_wave"
+            )
+        return tuple(lines), (add,)
 
     def _frontend(self, add: Record) -> list[str]:
         """What the frontend did of its part."""
@@ -428,6 +478,13 @@ class Detective:
         last = self._wakes.queued[-1]
         told = "" if last.seq > add.seq else ": it took the engines for running"
         return [f"the frontend told its coordinator last at #{last.seq}{told}"]
+
+
+def _message(record: Record) -> str:
+    event = record.event
+    if isinstance(event, StartWaveSeen):
+        return _start(event.wave, event.exclude)
+    return event.method if isinstance(event, UtilitySeen) else "an ADD"
 
 
 def _there(*records: Record | None) -> tuple[Record, ...]:

@@ -7,8 +7,7 @@ out answers a request of an earlier wave (protocol page, 11.2).
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+import msgspec
 
 from client.events import FirstRequestHandled
 from harness.invariants._adds import AddBook
@@ -22,13 +21,12 @@ from mock_engines.events import StartWaveSeen
 FIRST_REQUESTS = event_types((StartWaveSeen, FirstRequestHandled))
 
 
-@dataclass(slots=True)
-class Broadcast:
+class Broadcast(msgspec.Struct):
     """One START_DP_WAVE as far as content tells, and who saw it."""
 
     wave: int
     exclude: int | None
-    seen: list[Record] = field(default_factory=list)
+    seen: list[Record] = msgspec.field(default_factory=list)
 
 
 class FirstRequestInvariant(RunInvariant):
@@ -47,15 +45,18 @@ class FirstRequestInvariant(RunInvariant):
     def see(self, record: Record) -> None:
         """Sort broadcasts and hand first requests to ``first_request``."""
         event = record.event
-        if isinstance(event, StartWaveSeen):
+        if event.__class__ is FirstRequestHandled:
+            self.first_request(record, event)
+        elif event.__class__ is StartWaveSeen:
             probed = is_probe(self.context, event.exclude)
             if probed or event.wave < self._last.get(event.engine, 0):
                 self.rewound = True
             self._last[event.engine] = event.wave
             key = (event.wave, event.exclude)
-            self.broadcasts.setdefault(key, Broadcast(*key)).seen.append(record)
-        elif isinstance(event, FirstRequestHandled):
-            self.first_request(record, event)
+            broadcast = self.broadcasts.get(key)
+            if broadcast is None:
+                broadcast = self.broadcasts[key] = Broadcast(*key)
+            broadcast.seen.append(record)
 
     def first_request(self, record: Record, event: FirstRequestHandled) -> None:
         """Judge the white-box event."""
@@ -73,13 +74,14 @@ class FirstRequestInvariant(RunInvariant):
 
     def _all_adds_arrived(self) -> bool:
         """Each call has an ADD; of those that share an id, there are as many."""
-        arrived = Counter(
-            calls[0].op
-            for episode in self.adds.episodes
-            if (calls := self.calls.of_request(episode.event.request_id, episode.event.external_id))
-        )
-        return all(
-            arrived[alike[0].op] >= len(alike)
-            for call in self.calls.calls.values()
-            if (alike := self.calls.of_request(call.event.external_id))
-        )
+        of_request = self.calls.of_request
+        arrived: dict[str, int] = {}
+        for episode in self.adds.episodes:
+            calls = of_request(episode.event.request_id, episode.event.external_id)
+            if calls:
+                arrived[calls[0].op] = arrived.get(calls[0].op, 0) + 1
+        for call in self.calls.calls.values():
+            alike = of_request(call.event.external_id)
+            if alike and arrived.get(alike[0].op, 0) < len(alike):
+                return False
+        return True

@@ -70,6 +70,7 @@ class GroupBook:
         self.looked = False
         self._healed = False
         self._told = False
+        self._settled = False
 
     @property
     def complete(self) -> bool:
@@ -84,6 +85,11 @@ class GroupBook:
         return any(count > 1 for count in self.joins.values())
 
     @property
+    def settled(self) -> bool:
+        """A look was the last thing that happened: nothing that was sent is under way."""
+        return self._settled
+
+    @property
     def at_rest(self) -> bool:
         """All are there, none runs, and none was stuck when it was looked last."""
         nobody_runs = not any(state.running for state in self.states.values())
@@ -92,6 +98,8 @@ class GroupBook:
     def feed(self, record: Record) -> None:
         """Take one record."""
         event = record.event
+        if not isinstance(event, (RanksStuck, RanksSpin, Healed)):
+            self._settled = isinstance(event, EngineIdle)
         match event:
             case RankMoved():
                 self.states[event.engine] = event
@@ -151,6 +159,8 @@ class GroupBook:
 
 class LockstepInvariant(RunInvariant):
     """Base of the invariants on engines that step together."""
+
+    for_waves = "lockstep"
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)

@@ -7,7 +7,8 @@ a checker that shared the client's parser would share its faults.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from client.protocol.ids import U32_MAX
 from harness.trace.events import CallStarted
@@ -23,8 +24,7 @@ HTTP_SURFACES = frozenset(
 REFUSED_RANK = "InvalidDataParallelRank"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """What a call asks for.
 
     Attributes:

@@ -68,13 +68,20 @@ class FrontendState:
 
     def feed(self, record: Record) -> None:
         """Take one record."""
-        match record.event:
+        event = record.event
+        if (
+            event.__class__ is StepBegan
+        ):  # most of them, and each class that does not fit takes time
+            if event.verb == "shutdown":
+                self.closing = self.closing or record
+            return
+        match event:
             case HealthFailed() | HealthSample(healthy=False):
                 self.failed = self.failed or record
             case EngineDied(how="sentinel") | RawSent(path="main" | "coordinator"):
                 if not self._white:
                     self.suspect = self.suspect or record
-            case ClientClosed() | ProcessExited() | StepBegan(verb="shutdown"):
+            case ClientClosed() | ProcessExited():
                 self.closing = self.closing or record
             case Fenced(phase="end"):
                 self.fenced = record
@@ -82,6 +89,14 @@ class FrontendState:
                 self.ended = record
             case _:
                 pass
+
+
+def _state_of(context: RunContext) -> FrontendState:
+    """The book of the frontend, which nearly every invariant reads; made by the first that asks."""
+    white = "see.client-events" in context.capabilities
+    state = context.shelf.book(FrontendState, white=white)
+    context.shelf.state = state
+    return state
 
 
 class RunInvariant(Invariant):
@@ -95,10 +110,11 @@ class RunInvariant(Invariant):
     """
 
     def __init__(self, context: RunContext) -> None:
-        super().__init__(context)
+        # Not by way of the base class: made for each schedule, once for each invariant.
+        self.context = context
         self.white = "see.client-events" in context.capabilities
         """Whether the target reports the client's own events."""
-        self.state = context.shelf.book(FrontendState, white=self.white)
+        self.state = context.shelf.state or _state_of(context)
 
     @classmethod
     def taker(cls, event_type: type, *, over: bool) -> Taker | None:

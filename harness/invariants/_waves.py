@@ -17,7 +17,7 @@ from mock_engines.events import EngineJoined, EngineRemoved, RawSent, WaveNotice
 def coordinator_step(context: RunContext, record: Record) -> CoordinatorStep | None:
     """The ``coordinator`` step that begins with this record, if it is one."""
     event = record.event
-    if not isinstance(event, StepBegan) or event.verb != "coordinator":
+    if event.__class__ is not StepBegan or event.verb != "coordinator":
         return None
     steps = context.scenario.steps
     return steps[event.index].coordinator if event.index < len(steps) else None
@@ -96,6 +96,10 @@ class WaveBook:
     def feed(self, record: Record) -> None:
         """Take one record."""
         event = record.event
+        if event.__class__ is StepBegan:  # first: most of them are
+            if event.verb == "coordinator":
+                self._step(record)
+            return
         match event:
             case WaveNoticeSent(notice="start"):
                 self.starts.setdefault(event.wave, []).append(record)
@@ -112,8 +116,6 @@ class WaveBook:
                 self._joined.add(event.engine)
             case EngineRemoved():
                 self._joined.discard(event.engine)
-            case StepBegan():
-                self._step(record)
             case _:
                 pass
 

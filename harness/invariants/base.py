@@ -13,7 +13,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Protocol, TypeVar
 
 import msgspec
 from packaging.specifiers import SpecifierSet
@@ -21,6 +21,9 @@ from packaging.version import Version
 
 from harness.scenario.model import Scenario
 from harness.trace.events import Event, Record, RunEnded
+
+if TYPE_CHECKING:
+    from harness.invariants._run import FrontendState
 
 Taker = Callable[[Any, Record], None]
 """A method of an invariant or of a book that takes one record."""
@@ -72,6 +75,8 @@ class Shelf:
 
     def __init__(self) -> None:
         self._books: dict[Callable[..., Book], Book] = {}
+        self.state: FrontendState | None = None
+        """The book that nearly every invariant reads, once there is one."""
 
     def book(self, kind: Callable[P, B], *args: P.args, **kwargs: P.kwargs) -> B:
         """Return the book of this kind; made of the arguments if it is the first request."""
@@ -88,6 +93,7 @@ class Shelf:
     def clear(self) -> None:
         """Let go of the books, some of which refer to this shelf through their context."""
         self._books.clear()
+        self.state = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,8 @@ class Invariant:
     needs: ClassVar[frozenset[str]] = frozenset({"see.wire"})
     profiles: ClassVar[str] = ""
     """PEP 440 specifier of the releases to which it applies; empty = all."""
+    for_waves: ClassVar[str] = ""
+    """``topology.waves`` of the scenarios to which it applies; empty = all."""
     handles: ClassVar[tuple[type, ...]]
 
     exercised: int = 0
@@ -231,7 +239,10 @@ class Bench:
 
 @functools.lru_cache(maxsize=64)
 def bench_for(
-    invariants: tuple[type[Invariant], ...], release: Version, capabilities: frozenset[str]
+    invariants: tuple[type[Invariant], ...],
+    release: Version,
+    capabilities: frozenset[str],
+    waves: str,
 ) -> Bench:
     """Choose who judges. Cached: comparing versions and capabilities is slow."""
     judging: list[type[Invariant]] = []
@@ -242,6 +253,8 @@ def bench_for(
             reason = f"no promise of {release} (applies to {cls.profiles})"
         elif missing:
             reason = f"target lacks {', '.join(missing)}"
+        elif cls.for_waves and cls.for_waves != waves:
+            reason = f"only for engines with waves: {cls.for_waves}"
         else:
             judging.append(cls)
             continue
@@ -263,7 +276,8 @@ class Judge:
         context = RunContext(
             context.scenario, context.release, context.capabilities, context.ranks, self._shelf
         )
-        self._bench = bench_for(tuple(invariants), context.release, context.capabilities)
+        waves = context.scenario.topology.waves
+        self._bench = bench_for(tuple(invariants), context.release, context.capabilities, waves)
         self._checkers = [cls(context) for cls in self._bench.judging]
         self._books = self._shelf.books
         self._kinds = tuple(type(book) for book in self._books)
@@ -277,10 +291,14 @@ class Judge:
         if route is None:
             route = self._bench.route(self._kinds, kind, over=self._over)
             self._routes[kind] = route
-        for place, take in route[0]:
-            take(self._books[place], record)
-        for place, take in route[1]:
-            checker = self._checkers[place]
+        to_books, to_checkers = route
+        if to_books:
+            books = self._books
+            for place, take in to_books:
+                take(books[place], record)
+        checkers = self._checkers
+        for place, take in to_checkers:
+            checker = checkers[place]
             if checker.violation is None:
                 take(checker, record)
         if kind is RunEnded:

@@ -43,14 +43,17 @@ class FailureHasACause(RunInvariant):
     def see(self, record: Record) -> None:
         """Look for a cause; judge the first failure."""
         event = record.event
-        if isinstance(event, HealthFailed):
+        if event.__class__ is StepBegan:  # first: most of them are
+            self._cause = self._cause or self._by_script(record)
+            return
+        if event.__class__ is HealthFailed:
             if event.first and event.error != CLOSED:
                 self._failed(record, event)
             return
-        if isinstance(event, OutputSent | StatsSent | WaveNoticeSent):
+        if isinstance(event, _SENT):
             self._before = record
             self.exercised += 1
-        self._cause = self._cause or _may_be_fatal(event) or self._by_script(record)
+        self._cause = self._cause or _may_be_fatal(event)
 
     def _by_script(self, record: Record) -> bool:
         step = coordinator_step(self.context, record)
@@ -65,6 +68,9 @@ class FailureHasACause(RunInvariant):
                 seen=f"{event.error}: {event.message}",
                 witness=(record,) if self._before is None else (self._before, record),
             )
+
+
+_SENT = (OutputSent, StatsSent, WaveNoticeSent)
 
 
 def _may_be_fatal(event: Event) -> bool:

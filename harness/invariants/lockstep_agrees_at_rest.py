@@ -47,7 +47,7 @@ class AgreesAtRest(LockstepInvariant):
         self._coordinator: View = (0, False)
         self._handled: Record | None = None
         self._snapshot: Record | None = None
-        self._odd = topology.waves != "lockstep" or topology.frontends > 1
+        self._odd = topology.frontends > 1
         self._held = False
 
     def see(self, record: Record) -> None:

@@ -61,7 +61,6 @@ class CountsConverge(LockstepInvariant):
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
         topology = context.scenario.topology
-        self._steps = topology.waves == "lockstep"
         self._published = topology.coordinator == "external"
         self._timed = "world.virtual-time" in context.capabilities
         self._reports = {rank: _Reports() for rank in context.ranks}
@@ -95,7 +94,7 @@ class CountsConverge(LockstepInvariant):
                 pass
 
     def _publish(self, record: Record, counts: tuple[tuple[float, ...], ...]) -> None:
-        if not self._steps or not self._published or self.group.returned:
+        if not self._published or self.group.returned:
             return
         if self._timed and record.time_us > self._last_sent_us:
             self._publishes += 1
@@ -136,7 +135,7 @@ class CountsConverge(LockstepInvariant):
     def _rest(self, record: Record) -> None:
         group, shot = self.group, self._snapshot
         self._snapshot = None
-        if not self._steps or group.returned or not group.at_rest:
+        if group.returned or not group.at_rest:
             return
         for rank, requests in sorted(group.idle.items()):
             reports = self._reports.get(rank)

@@ -92,13 +92,20 @@ class NoRankWaitsAlone(LockstepInvariant):
             return f"{named(waiting)} {wait_s(waiting)} {where} for engine {rank}, which {gone}"
         return None
 
+    def _cannot(self, rank: int, event: RanksStuck) -> bool:
+        waits = [each for each, *_ in event.elsewhere]
+        return rank in waits or rank in self.group.dead or rank in dict(event.entered)
+
     def _violated(self, record: Record, event: RanksStuck) -> None:
         kinds = dict.fromkeys(kind for _, kind in event.entered)
         waiting = [rank for rank, _ in event.entered]
         missing = event.missing or tuple(
             r for r, kind in event.entered if kind != event.entered[0][1]
         )
-        reasons = [self._detective.why(rank, event) for rank in missing[:REASONS_MAX]]
+        # At once, others may only not have come yet; those that cannot are what it is about.
+        cannot = [rank for rank in missing if self._cannot(rank, event)]
+        blamed = (cannot or missing)[:REASONS_MAX]
+        reasons = [self._detective.why(rank, event) for rank in blamed]
         where = f"{event.group} {' and '.join(kinds)}"
         others = f" for {named(missing)}" if event.missing else " and never meet"
         title = f"{named(waiting)} {wait_s(waiting)} in {where}{others}: {reasons[0].short}"

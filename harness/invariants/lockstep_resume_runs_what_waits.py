@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from harness.invariants._adds import AddBook, Episode
-from harness.invariants._lockstep import PAUSE_METHODS, UNPAUSED, LockstepInvariant
+from harness.invariants._lockstep import UNPAUSED, LockstepInvariant
 from harness.invariants._run import event_types
 from harness.invariants.base import Kind, RunContext
 from harness.trace.events import Healed, Record
-from mock_engines.events import RankMoved, UtilitySeen
+from mock_engines.events import RankMoved
 
 
 class ResumeRunsWhatWaits(LockstepInvariant):
@@ -25,7 +25,7 @@ class ResumeRunsWhatWaits(LockstepInvariant):
 
     id = "lockstep.resume-runs-what-waits"
     kind = Kind.EVENTUALLY
-    handles = event_types((RankMoved, UtilitySeen, Healed))
+    handles = event_types((RankMoved, Healed))
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
@@ -43,8 +43,8 @@ class ResumeRunsWhatWaits(LockstepInvariant):
                 self._pauses[event.engine] = event.pause
                 if before != UNPAUSED and event.pause == UNPAUSED:
                     self._resumed(record, event.engine)
-            case UtilitySeen() if event.method in PAUSE_METHODS:
-                self._waited.pop(event.engine, None)
+                elif before == UNPAUSED and event.pause != UNPAUSED:
+                    self._waited.pop(event.engine, None)
             case Healed():
                 self._healed = True
             case _:

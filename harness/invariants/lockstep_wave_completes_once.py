@@ -38,8 +38,7 @@ class WaveCompletesOnce(LockstepInvariant):
 
     @property
     def _judges(self) -> bool:
-        steps = self.context.scenario.topology.waves == "lockstep"
-        return steps and self._speaks and not self.group.returned
+        return self._speaks and not self.group.returned
 
     def see(self, record: Record) -> None:
         """Note ends of waves; judge reports."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from client.events import AbortFailed
 from harness.invariants._adds import Episode
+from harness.invariants._calls import Call
 from harness.invariants._requests import RequestInvariant
 from harness.invariants._run import event_types
 from harness.invariants.base import Kind, RunContext
@@ -58,6 +59,17 @@ class EveryAddEnds(RequestInvariant):
                     witness=(episode.add, episode.finish, record),
                 )
 
+    def _until(self, calls: list[Call]) -> int:
+        """Event before which an end that was not meant may have taken a request of these calls.
+
+        Whoever left is aborted only once the client comes to that; until then its request may still
+        be ended.
+        """
+        assert self.ended is not None
+        if any(call.left is not None for call in calls):
+            return self.ended.seq
+        return max((call.ended.seq for call in calls if call.ended is not None), default=0)
+
     def at_rest(self) -> None:
         """Look for requests that an engine still has and nobody waits for."""
         abandoned: list[Episode] = []
@@ -69,8 +81,7 @@ class EveryAddEnds(RequestInvariant):
                 continue
             if (episode.engine, episode.event.request_id) in self._unsendable:
                 continue
-            ended = [call.ended or call.gone for call in self.calls_of(episode)]
-            if self.stray_end(episode, until=max(record.seq for record in ended if record)):
+            if self.stray_end(episode, until=self._until(self.calls_of(episode))):
                 continue
             if self.state.sound:
                 self.exercised += 1

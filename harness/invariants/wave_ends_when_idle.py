@@ -59,7 +59,11 @@ class EndsWhenIdle(RunInvariant):
 
     def see(self, record: Record) -> None:
         """Note what takes an engine out of the exchange; count completions."""
-        match record.event:
+        event = record.event
+        if event.__class__ is StepBegan:  # first: most of them are
+            self._odd = self._odd or restarts_coordinator(self.context, record)
+            return
+        match event:
             case EngineJoined(coordinator=True, engine=engine):
                 self._joined.add(engine)
             case EngineDied() | EngineStalled() | UtilityApplied():
@@ -68,8 +72,6 @@ class EndsWhenIdle(RunInvariant):
                 self._names[op] = name
             case CallEnded(op=op, outcome="cancelled" | "failed"):
                 self._left.add(self._names.get(op, op))
-            case StepBegan():
-                self._odd = self._odd or restarts_coordinator(self.context, record)
             case WaveNoticeSent(notice="complete", wave=wave) if not self._odd:
                 earlier = self.waves.completes[wave]
                 if len(earlier) > 1:

@@ -46,6 +46,9 @@ class EngineStartRebroadcastOnce(RunInvariant):
     def see(self, record: Record) -> None:
         """Collect what was handled and what was seen."""
         event = record.event
+        if event.__class__ is StepBegan:  # first: most of them are
+            self._unsure = self._unsure or restarts_coordinator(self.context, record)
+            return
         match event:
             case WaveNoticeHandled(notice="start"):
                 self._start(record, event)
@@ -66,7 +69,7 @@ class EngineStartRebroadcastOnce(RunInvariant):
             case EngineDied():
                 self._unsure = True
             case _:
-                self._unsure = self._unsure or restarts_coordinator(self.context, record)
+                pass
 
     def _start(self, record: Record, event: WaveNoticeHandled) -> None:
         self.exercised += 1

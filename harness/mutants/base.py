@@ -21,6 +21,7 @@ FAMILIES = (
     "codec",
     "engine wave rules",
     "lockstep",
+    "elastic changes",
     "health",
     "shutdown",
 )

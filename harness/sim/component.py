@@ -8,6 +8,7 @@ inherit it through their context; its sockets carry it.
 
 from __future__ import annotations
 
+import functools
 import re
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
@@ -33,12 +34,19 @@ def current_part() -> str:
 
 def context_for(name: str) -> Context | None:
     """A context for a new task of this name, if the task begins another part; else ``None``."""
-    found = _ENGINE.match(name)
-    if found is None or _PART.get() == found.group():
+    part = _named(name)
+    if part is None or _PART.get() == part:
         return None
     context = copy_context()
-    context.run(_PART.set, found.group())
+    context.run(_PART.set, part)
     return context
+
+
+@functools.lru_cache(maxsize=1_024)
+def _named(name: str) -> str | None:
+    """The engine that a task's name begins with. Kept: all runs of a campaign have the same."""
+    found = _ENGINE.match(name)
+    return None if found is None else found.group()
 
 
 def part_of(entry: Entry) -> str | None:

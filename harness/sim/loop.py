@@ -148,6 +148,10 @@ class SimLoop(asyncio.AbstractEventLoop):
             self._running = False
             _leave()
 
+    def let_go(self) -> None:
+        """Forget what became ready after the end, such as notices of sockets that were closed."""
+        self._ready.clear()
+
     def interrupt(self) -> None:
         """Stop the run before its next entry; ``run`` winds up and raises.
 
@@ -367,7 +371,14 @@ class SimLoop(asyncio.AbstractEventLoop):
         of a run.
         """
         if context is not None:
-            self._ready.append(partial(context.run, callback, *args))
+            run: Callable[..., object] = context.run
+            # ``*args`` makes a list and a tuple, mostly for one argument or none.
+            if not args:
+                self._ready.append(partial(run, callback))
+            elif len(args) == 1:
+                self._ready.append(partial(run, callback, args[0]))
+            else:
+                self._ready.append(partial(run, callback, *args))
             return _STEP_HANDLE
         entry = ReadyHandle(contextvars.copy_context().run, callback, *args)
         entry.ready = self._ready
@@ -400,6 +411,10 @@ class SimLoop(asyncio.AbstractEventLoop):
     def time(self) -> float:
         """Seconds since the start of the run."""
         return self._clock.now_us / MICROSECONDS
+
+    def time_us(self) -> int:
+        """Microseconds since the start of the run."""
+        return self._clock.now_us
 
     def create_future(self) -> asyncio.Future[Any]:
         """Make a future of this loop."""

@@ -17,9 +17,15 @@ if TYPE_CHECKING:
 
     from harness.sim.loop import SimLoop
 
+SCHEME = "sim://"
+"""How the endpoints of the simulation begin; labels go without it."""
 Message = list[bytes]
 Item = Message | Callable[[], None]
 """A message, or a control step of the connection itself (attach, detach)."""
+
+
+def _nowhere(_pipe: Pipe, _message: Message) -> None:
+    """Where messages of a run that is over go."""
 
 
 class Receiver(Protocol):
@@ -33,8 +39,8 @@ class Pipe:
 
     Args:
         loop: whose ready list decides when the head is delivered.
-        label: name of its deliveries in labels of choices.
-        deliver: takes one message at the far end.
+        ends: labels or endpoints of sender and receiver.
+        deliver: takes this pipe and one message at the far end.
         hwm: messages that wait in it before a sender has to; 0 = no limit.
         latency_us: how long each message travels before it can be delivered.
 
@@ -48,6 +54,7 @@ class Pipe:
     __slots__ = (
         "_deliver",
         "_due_us",
+        "_ends",
         "_epoch",
         "_is_ready",
         "_loop",
@@ -55,7 +62,6 @@ class Pipe:
         "_travelling",
         "hwm",
         "is_open",
-        "label",
         "latency_us",
         "receiver",
         "unread",
@@ -66,8 +72,8 @@ class Pipe:
     def __init__(
         self,
         loop: SimLoop,
-        label: str,
-        deliver: Callable[[Message], None],
+        ends: tuple[str, str],
+        deliver: Callable[[Pipe, Message], None],
         *,
         hwm: int,
         latency_us: int = 0,
@@ -79,7 +85,7 @@ class Pipe:
         self._due_us = 0
         self._epoch = 0
         self._is_ready = False
-        self.label = label
+        self._ends = ends
         self.hwm = hwm
         self.latency_us = latency_us
         self.receiver: Receiver | None = None
@@ -87,6 +93,12 @@ class Pipe:
         self.unread = 0
         self.unread_max = 0
         self.writers: list[asyncio.Future[None]] = []
+
+    @property
+    def label(self) -> str:
+        """Name of its deliveries in labels of choices; made when somebody asks for it."""
+        sender, receiver = self._ends
+        return f"deliver {sender.removeprefix(SCHEME)}>{receiver.removeprefix(SCHEME)}"
 
     def __len__(self) -> int:
         return len(self._queue) + self._travelling
@@ -110,8 +122,10 @@ class Pipe:
     def put(self, item: Item) -> None:
         """Add an item at the tail."""
         if not self.latency_us and not self._travelling:
-            self._queue.append(item)
-            if not self._is_ready:
+            queue = self._queue
+            queue.append(item)
+            # Behind others it changes nothing about what is at the head.
+            if len(queue) == 1:
                 self.kick()
             return
         # A message never overtakes one that left earlier, even if the latency was lowered.
@@ -138,35 +152,42 @@ class Pipe:
         self._queue.clear()
         self._travelling = 0
         self._epoch += 1
-        self.kick()
+        if self._is_ready:
+            self._is_ready = False
+            self._loop.remove_ready(self)
+
+    def let_go(self) -> None:
+        """Forget both ends: the run is over, and they refer to this pipe."""
+        self._queue.clear()
+        self._deliver = _nowhere
+        self.receiver = None
 
     def kick(self) -> None:
         """Put the pipe on the ready list if its head can be delivered now, else off it."""
         queue = self._queue
-        can = bool(queue) and (
-            (self.is_open and not 0 < self.unread_max <= self.unread) or callable(queue[0])
-        )
-        if can and not self._is_ready:
-            self._is_ready = True
-            self._loop.add_ready(self)
-        elif not can and self._is_ready:
+        if queue and (
+            (self.is_open and not 0 < self.unread_max <= self.unread)
+            or queue[0].__class__ is not list
+        ):
+            if not self._is_ready:
+                self._is_ready = True
+                self._loop.add_ready(self)
+        elif self._is_ready:
             self._is_ready = False
             self._loop.remove_ready(self)
 
     def __call__(self) -> None:
         """Deliver the head (the loop calls this)."""
-        item = self._queue.popleft()
+        queue = self._queue
+        item = queue.popleft()
         self._is_ready = False
-        if callable(item):
-            item()
+        if isinstance(item, list):
+            self._deliver(self, item)
+            if self.writers:
+                self.wake_writers(1)
         else:
-            self._deliver(item)
-            while self.writers:
-                writer = self.writers.pop(0)
-                if not writer.done():
-                    writer.set_result(None)
-                    break
-        if self._queue:
+            item()
+        if queue:
             self.kick()
 
     async def writable(self) -> None:

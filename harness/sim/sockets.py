@@ -119,6 +119,9 @@ class SimSocket:
         self._close()
         self._network.forget(self)
 
+    def let_go(self) -> None:
+        """Forget the peers: the run is over, and they refer to this socket."""
+
     def waits(self, future: asyncio.Future[object]) -> str | None:
         """Say what ``future`` stands for if somebody waits on this socket with it."""
         if any(reader is future for reader in self._readers):
@@ -135,7 +138,7 @@ def message_of(frames: Sequence[bytes]) -> Message:
     if not frames:
         msg = "a message has at least one frame"
         raise TransportError(msg)
-    return [bytes(frame) for frame in frames]
+    return [frame if frame.__class__ is bytes else bytes(frame) for frame in frames]
 
 
 # --- the connecting side ------------------------------------------------------------------
@@ -154,10 +157,9 @@ class ConnectingSocket(SimSocket):
 
     def __init__(self, network: Network, label: str, endpoint: str, options: SocketOptions) -> None:
         super().__init__(network, label, endpoint, options)
-        where = network.short(endpoint)
         self.up = Pipe(
             self._loop,
-            f"deliver {label}>{where}",
+            (label, endpoint),
             self._deliver_up,
             hwm=options.send_hwm,
             latency_us=network.latency_us(endpoint),
@@ -182,8 +184,8 @@ class ConnectingSocket(SimSocket):
         bound.connected.append(self)
         down = Pipe(
             self._loop,
-            f"deliver {self._network.short(self.endpoint)}>{self.label}",
-            lambda message: self._deliver_down(down, message),
+            (self.endpoint, self.label),
+            self._deliver_down,
             hwm=bound.options.send_hwm,
             latency_us=self._network.latency_us(self.endpoint),
         )
@@ -204,7 +206,7 @@ class ConnectingSocket(SimSocket):
         self.up.is_open = True
         self.up.kick()
 
-    def _deliver_up(self, message: Message) -> None:
+    def _deliver_up(self, _pipe: Pipe, message: Message) -> None:
         # A closed peer's kernel still takes bytes for a while: they vanish.
         if self.peer is not None and not self.peer.closed and not self.refused:
             self.peer.deliver(self, message)
@@ -245,6 +247,13 @@ class ConnectingSocket(SimSocket):
             self._network.withdraw(self)
             return
         self.up.put(self._detach)
+
+    def let_go(self) -> None:
+        """See ``SimSocket``."""
+        self.up.let_go()
+        if self.down is not None:
+            self.down.let_go()
+        self.peer = None
 
     def _detach(self) -> None:
         """Behind the last message: the peer learns that this socket is gone."""
@@ -348,6 +357,10 @@ class BoundSocket(SimSocket):
         """Take one message of a peer."""
         self._accept(peer.up, message)
 
+    def let_go(self) -> None:
+        """See ``SimSocket``."""
+        self.connected.clear()
+
     def _close(self) -> None:
         for peer in self.connected:
             if peer.down is None:
@@ -395,6 +408,11 @@ class RouterSocket(BoundSocket):
         else:
             peer.refused = True
         peer.opened(self)
+
+    def let_go(self) -> None:
+        """See ``SimSocket``."""
+        super().let_go()
+        self._peers.clear()
 
     def _push_out(self, holder: ConnectingSocket) -> None:
         """Ignore the holder of an identity; what it sent before shows a made-up identity."""
@@ -478,6 +496,11 @@ class XPubSocket(BoundSocket):
                 self._accept(peer.up, message)
         else:
             self._drop(peer, topic)
+
+    def let_go(self) -> None:
+        """See ``SimSocket``."""
+        super().let_go()
+        self._topics.clear()
 
     def _drop(self, peer: ConnectingSocket, topic: bytes) -> None:
         holders = self._topics.get(topic, {})

@@ -116,8 +116,7 @@ class ProcessUse:
     threads: int
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(msgspec.Struct, frozen=True):
     """The frontend's health; ``error`` is a class name where it can be told."""
 
     healthy: bool

@@ -7,6 +7,7 @@ import pickle
 import zlib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness import division as division_module
@@ -232,7 +233,9 @@ def test_blocks_grow_to_half_a_second_and_shrink_towards_the_end(monkeypatch):
     while (piece := division.take(2)) is not None:
         sizes.append(len(piece.strategies))
         one = play_piece(load(), options, Block(piece.number, piece.strategies[:1]))
-        part = dataclasses.replace(one.part, played=sizes[-1], digests=one.part.digests * sizes[-1])
+        part = msgspec.structs.replace(
+            one.part, played=sizes[-1], digests=one.part.digests * sizes[-1]
+        )
         seen = one.seen * sizes[-1]
         division.put(
             piece.number,

@@ -19,6 +19,7 @@ from harness.failure import (
     OUT_DEFAULT,
     SINCE_2,
     SINCE_3,
+    SINCE_4,
     FailureFile,
     FailureFileError,
     read_failure,
@@ -53,6 +54,7 @@ REAL = dataclasses.replace(
     frontend_args=["--stream-interval", "2"],
     frontend_env=[["NAME", "value"]],
     attach="http://127.0.0.1:1",
+    recording={"fields": [{"engine": 0}], "messages": []},
 )
 
 
@@ -119,6 +121,14 @@ def test_file_of_format_1_is_read_without_arguments_of_the_frontend(tmp_path):
 def test_file_of_format_2_is_read_without_departures(tmp_path):
     path = tmp_path / "f.json"
     old = {name: value for name, value in document(format=2).items() if name not in SINCE_3}
+    path.write_text(json.dumps(old))
+    assert read_failure(path) == FAILURE
+
+
+@pytest.mark.parametrize("format_", [1, 2, 3])
+def test_file_of_an_older_format_is_read_without_a_recording(tmp_path, format_):
+    path = tmp_path / "f.json"
+    old = {name: v for name, v in document(format=format_).items() if name not in SINCE_4}
     path.write_text(json.dumps(old))
     assert read_failure(path) == FAILURE
 

@@ -59,6 +59,9 @@ REQUIRED = {
     "lockstep.agrees-at-rest",
     "lockstep.counts-converge",
     "lockstep.resume-runs-what-waits",
+    "elastic.only-members-get-requests",
+    "elastic.leaving-rank-loses-nothing",
+    "elastic.coordinator-follows",
 }
 """Ids are given once: reports, failure files and filters hold on to them."""
 

@@ -15,6 +15,7 @@ from harness.scenario.model import Scenario
 
 CHAPTERS = (
     "answers",
+    "elastic",
     "findings",
     "handshake",
     "hostile",
@@ -45,7 +46,7 @@ def test_no_two_say_the_same(field: str) -> None:
 def substance(scenario: Scenario) -> str:
     """Topology, behaviours, what is sent by script, expectations; operations are named by place."""
     dump = scenario.model_dump(mode="json", exclude_unset=True)
-    started = (s.call or s.utility or s.http or s.grpc for s in scenario.steps)
+    started = (s.call or s.utility or s.http or s.grpc or s.scale for s in scenario.steps)
     ops = [step.id for step in started if step is not None]
     expects = [s["expect"] for s in dump["steps"] if "expect" in s]
     for expect in expects:

@@ -1,5 +1,5 @@
 // What one event says: its payload, its bytes, and what the bytes mean.
-const BYTES_A_LINE = 16;
+const BYTES_A_LINE = 8; // as many as the pane is wide
 let marked = null; // {message, frame, offset, length}: bytes that a row of the table names
 
 function bytesOf(hex) {

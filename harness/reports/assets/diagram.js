@@ -105,7 +105,8 @@ function shownLanes() {
 }
 function laneWidth() {
   const lanes = shownLanes().length || 1;
-  return Math.max(LANE_MIN, Math.min(LANE_MAX, Math.floor(LANES_WIDTH / lanes)));
+  // Even, so that the middle of a lane is the middle of a pixel column.
+  return 2 * Math.floor(Math.max(LANE_MIN, Math.min(LANE_MAX, LANES_WIDTH / lanes)) / 2);
 }
 function laneHead() {
   const lanes = shownLanes(), width = laneWidth();
@@ -116,14 +117,15 @@ function laneHead() {
         width < 80 ? lane.title.replace("engine ", "e").replace("coordinator", "coord.") : lane.title
       }</text>`)}</svg><span>event</span>`;
 }
-function arrowOf(lanes, width, event) {
+// What is drawn on the lanes of a row: a mark, an arrow, or (for a choice) nothing. It is always
+// the same three shapes, so that a row that scrolls in only takes other numbers.
+const NOTHING = { r: 0, from: 0, to: 0, tip: "" };
+function shapeOf(lanes, width, event) {
   const x = id => (lanes.findIndex(lane => lane.id === id) + 0.5) * width;
   const from = x(event.source), to = x(event.target), y = ROW / 2;
-  if (event.source === event.target) return svg`<circle cx=${from} cy=${y} r="4"></circle>`;
-  const tip = to > from ? -7 : 7;
-  return svg`<circle cx=${from} cy=${y} r="2.5"></circle>
-    <line class="arrow" x1=${from} y1=${y} x2=${to + tip} y2=${y}></line>
-    <polygon points="${to},${y} ${to + tip},${y - 4.5} ${to + tip},${y + 4.5}"></polygon>`;
+  if (event.source === event.target) return { r: 4, from, to: from, tip: "" };
+  const base = to + (to > from ? -7 : 7);
+  return { r: 2.5, from, to: base, tip: `${to},${y} ${base},${y - 4.5} ${base},${y + 4.5}` };
 }
 function highlighted(text) {
   const query = view.query.trim().toLowerCase();
@@ -134,28 +136,21 @@ function highlighted(text) {
 }
 function eventRow(of, item, index) {
   const lanes = shownLanes(), width = laneWidth();
+  const { choice, event } = item;
+  const shows = event && of.witness.has(event.seq);
+  const shape = event ? shapeOf(lanes, width, event) : NOTHING;
+  const title = event ? event.text : `choice ${choice.number}: ${choice.ran} ran before ${choice.options[0]}`;
   const picked = item === of.picked;
-  const place = { id: `row-${item.order}`, n: index + 1, of: of.shown.length };
-  const rails = lanes.map((_, i) => svg`<line class="rail" x1=${(i + 0.5) * width} y1="0"
-    x2=${(i + 0.5) * width} y2=${ROW}></line>`);
-  if (item.choice) {
-    const { choice } = item;
-    return html`<div class="row choice ${picked ? "picked" : ""}" role="option" id=${place.id}
-        aria-selected=${picked} aria-posinset=${place.n} aria-setsize=${place.of}
-        @click=${() => of.pick(item)}><span class="num">⤳</span><span class="time"></span>
-      <svg class="lanes" width=${lanes.length * width} height=${ROW} aria-hidden="true">${rails}</svg>
-      <span class="what" title=${`choice ${choice.number}`}>choice ${choice.number}: ${choice.ran} ran before ${choice.options[0]}</span></div>`;
-  }
-  const { event } = item;
-  const shows = of.witness.has(event.seq);
-  return html`<div class="row ${shows ? "witness" : ""} ${picked ? "picked" : ""}" role="option"
-      id=${place.id} aria-selected=${picked} aria-posinset=${place.n} aria-setsize=${place.of}
-      @click=${() => of.pick(item)}>
-    <span class="num">${shows ? "★ " : ""}${event.seq}</span>
-    <span class="time">${seconds(event.time_us)}</span>
-    <svg class="lanes" width=${lanes.length * width} height=${ROW} aria-hidden="true">${rails}
-      <g class="${shows ? "witness" : ""} ${event.source}">${arrowOf(lanes, width, event)}</g></svg>
-    <span class="what" title=${event.text}>${highlighted(event.text.replace(LANE_OF_TEXT, ""))}</span></div>`;
+  const kind = `${shows ? "witness" : ""} ${choice ? "choice" : ""} ${picked ? "picked" : ""}`;
+  return html`<div class="row ${kind}" role="option" id=${`row-${item.order}`} aria-selected=${picked}
+      aria-posinset=${index + 1} aria-setsize=${of.shown.length} @click=${() => of.pick(item)}>
+    <span class="num">${choice ? "⤳" : `${shows ? "★ " : ""}${event.seq}`}</span>
+    <span class="time">${event ? seconds(event.time_us) : ""}</span>
+    <svg class="lanes" width=${lanes.length * width} height=${ROW} aria-hidden="true">
+      <g class=${event ? event.source : ""}><circle cx=${shape.from} cy=${ROW / 2} r=${shape.r}></circle>
+      <line class="arrow" x1=${shape.from} y1=${ROW / 2} x2=${shape.to} y2=${ROW / 2}></line>
+      <polygon points=${shape.tip}></polygon></g></svg>
+    <span class="what" title=${title}>${highlighted(event ? title.replace(LANE_OF_TEXT, "") : title)}</span></div>`;
 }
 function toggle(name, on, act, title = "", kind = "") {
   return html`<button type="button" class="toggle ${kind}" aria-pressed=${on} title=${title}
@@ -209,6 +204,7 @@ function drawHead() {
   const head = view.list.scroller?.querySelector(".head");
   if (!head) return;
   view.list.scroller.style.setProperty("--lanes", `${shownLanes().length * laneWidth()}px`);
+  view.list.scroller.style.setProperty("--lane", `${laneWidth()}px`);
   render(laneHead(), head);
   view.list.draw();
 }

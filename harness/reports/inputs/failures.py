@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from harness.reports.told.model import Report, Result, Violation
 from harness.reports.told.traces import Found, trace_of
 from harness.reports.wording import counted, order_lines
 from harness.scenario.loader import parse
+from harness.scenario.model import Scenario
 from harness.scenario.problems import ScenarioFileError
 from harness.shrink.promise import Promise
 from harness.verdict import EXPECTATION, VIOLATED, ExitCode
@@ -118,6 +120,7 @@ def failures_report(given: Given, doc: Doc, tracing: Tracing) -> Report:
 
 def _violation(path: Path, failure: FailureFile, doc: Doc, tracing: Tracing) -> Violation:
     found, missing = tracing.of(path, failure)
+    scenario = _scenario(failure, path)
     step = Promise(failure.violated).step
     parts = doc(failure.violated) if step is None else {}
     message = found.message if found is not None else ""
@@ -127,12 +130,12 @@ def _violation(path: Path, failure: FailureFile, doc: Doc, tracing: Tracing) -> 
         message = f"step {step} of the scenario did not see what it expects"
     return Violation(
         scenario=failure.scenario_id,
-        title=_title(failure, path),
+        title=failure.scenario_id if scenario is None else scenario.title,
         level=VIOLATED,
         code=failure.violated if step is None else EXPECTATION,
         message=message,
         settings=failure.settings,
-        statement=parts.get("statement", ""),
+        statement=parts.get("statement", "") if step is None else _step(scenario, step),
         why=parts.get("reason", ""),
         source=parts.get("source", ""),
         expected=found.expected if found is not None else "",
@@ -153,9 +156,17 @@ def witness_lines(failure: FailureFile, numbers: Sequence[int]) -> tuple[str, ..
     return tuple(line for line in failure.events if line.partition(" ")[0] in wanted)
 
 
-def _title(failure: FailureFile, path: Path) -> str:
-    """Title of the scenario in the file; its id where this version does not read it."""
+def _scenario(failure: FailureFile, path: Path) -> Scenario | None:
+    """The scenario in the file; ``None`` where this version does not read it."""
     try:
-        return parse(failure.scenario_text, path, name=failure.scenario_id).scenario.title
+        return parse(failure.scenario_text, path, name=failure.scenario_id).scenario
     except ScenarioFileError:
-        return failure.scenario_id
+        return None
+
+
+def _step(scenario: Scenario | None, step: int) -> str:
+    """A step as its file has it, on one line."""
+    if scenario is None or step >= len(scenario.steps):
+        return ""
+    told = scenario.steps[step].model_dump(mode="json", exclude_unset=True)
+    return f"step {step}: {json.dumps(told, ensure_ascii=False)}"

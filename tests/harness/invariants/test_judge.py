@@ -139,14 +139,26 @@ def test_what_a_judge_was_told_does_not_reach_the_next_one():
 
 
 def test_who_judges_is_chosen_once_for_a_release_and_a_target():
-    arguments = ((First, Plain), Version("0.33.0"), WHITE)
+    arguments = ((First, Plain), Version("0.33.0"), WHITE, "auto")
     assert bench_for(*arguments) is bench_for(*arguments)
-    poorer = bench_for((First, Plain), Version("0.33.0"), frozenset())
+    poorer = bench_for((First, Plain), Version("0.33.0"), frozenset(), "auto")
     reason = "target lacks see.wire"
     assert poorer.skipped == (
         Verdict("test.first", "must", "not_judged", reason, 0),
         Verdict("test.plain", "must", "not_judged", reason, 0),
     )
+
+
+def test_invariant_of_one_kind_of_waves_judges_no_other():
+    class Together(First):
+        id = "test.together"
+        for_waves = "lockstep"
+
+    arguments = ((Together,), Version("0.33.0"), WHITE)
+    assert bench_for(*arguments, "lockstep").judging == (Together,)
+    apart = bench_for(*arguments, "auto")
+    assert apart.judging == ()
+    assert apart.skipped[0].reason == "only for engines with waves: lockstep"
 
 
 def test_records_of_a_type_that_nobody_reads_reach_nobody():

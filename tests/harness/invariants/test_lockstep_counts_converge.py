@@ -114,7 +114,3 @@ def test_coordinator_that_speaks_by_script_is_not_judged():
     steps = [{"coordinator": {"publish": [[[7, 7, 0.0]], 3, True]}}]
     told = (StepBegan(0, "coordinator"), counts(0, 0, 1), published((7, 7), (0, 0)))
     assert unexercised(external(*told, steps=steps))
-
-
-def test_other_topologies_are_not_judged():
-    assert unexercised(judge(counts(0, 1), *FENCED, topology={"waves": "auto"}))

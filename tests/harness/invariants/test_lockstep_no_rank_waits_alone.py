@@ -72,11 +72,34 @@ def test_ranks_that_wait_for_each_other_in_two_groups_are_violated():
     )
 
 
+def test_peers_that_may_only_not_have_come_yet_are_not_blamed():
+    called = (utility("r", "resume"), seen(0, 1, RESUME), seen(2, 2, RESUME))
+    crossed = stuck(
+        (0, "forward"), missing=(1, 2), for_good=True, elsewhere=((2, "host", "resume"),)
+    )
+    found = verdict(NoRankWaitsAlone, *BEGIN, *born(2), *called, crossed, ranks=(0, 1, 2))
+    assert "engine 2 waits in host resume itself" in found.message
+    assert "a rule" not in found.seen
+
+
+def test_call_that_is_under_way_is_not_called_lost():
+    called = (utility("r", "resume"), seen(1, 2, RESUME))
+    crossed = stuck((0, "forward"), for_good=True, elsewhere=((1, "host", "resume"),))
+    assert judge(RUNS, *called, crossed).message.endswith(
+        "resume_scheduler has not reached engine 0"
+    )
+
+
 def test_ranks_that_step_apart_tell_when_they_began():
     crossed = stuck((0, "forward"), for_good=True, elsewhere=((1, "host", "sync"),))
-    found = judge(RUNS, moved(1, running=True), crossed)
+    found = judge(RUNS, moved(1, running=True), exchange(), crossed)
     assert found.message.endswith("engine 1 waits in host sync itself")
-    assert violated(found, 4, 5, 6)
+    assert violated(found, 4, 5, 6, 7)
+    assert found.seen.splitlines()[-3:] == [
+        "  engine 1 began to run at #5",
+        "  engine 0 began to run at #4",
+        "  all met last in exchange 1 (#6)",
+    ]
 
 
 def test_stuck_ranks_without_a_last_look_are_not_judged():
@@ -177,7 +200,7 @@ def test_first_request_without_a_broadcast_is_told():
         (
             (FirstRequestQueued(1, 0),),
             {"release": "0.32.0"},
-            "the frontend told its coordinator last at #5: it took the engines for running",
+            "the frontend told its coordinator last at #4: it took the engines for running",
         ),
         (
             (),
@@ -187,22 +210,56 @@ def test_first_request_without_a_broadcast_is_told():
     ],
 )
 def test_rank_for_which_nobody_asked_tells_whose_duty_it_was(events, parts, says):
-    short, lines = why(RUNS, *events, add(0, "a"), **parts)
+    short, lines = why(*events, add(0, "a"), **parts)
     assert short == "nobody asked the coordinator to wake it"
     assert lines[2] == "engine 0 leaves it to the frontend to wake its peers for that"
     assert lines[-1] == says
 
 
 def test_black_box_is_not_blamed_for_what_it_does_not_show():
-    short, lines = why(RUNS, add(0, "a"), release="0.32.0", black=True)
+    short, lines = why(add(0, "a"), release="0.32.0", black=True)
     assert short == "no engine asked for it, and no START_DP_WAVE came"
     assert len(lines) == 3
 
 
 def test_paused_rank_that_tells_nobody_is_told():
-    paused = moved(0, running=True, pause="new", pending_pause=True)
-    states = (paused, moved(1, pause="new", pending_pause=True))
-    assert why(*states, add(0, "a"))[1][-1] == "engine 0 is paused, and tells nobody of it"
+    paused = moved(0, pause="new", ignores_starts=True)
+    assert why(paused, add(0, "a"))[1][-1] == "engine 0 is paused, and tells nobody of it"
+
+
+def test_rank_that_kept_its_duty_to_itself_is_told():
+    assert why(add(0, "a"))[1] == [
+        "nobody asked the coordinator to wake it",
+        "engine 0 got an ADD of wave 0 (#4)",
+        "engine 0 should have told the coordinator, and sent no start_wave",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("event", "says"),
+    [
+        (add(0, "a"), "an ADD"),
+        (wave(0, 0), "START_DP_WAVE (wave 0)"),
+        (seen(0, 1, RESUME), RESUME),
+    ],
+)
+def test_rank_that_runs_and_told_nobody_tells_what_made_it_run(event, says):
+    line = f"engine 0 began to run at #5, after {says} (#4), and told nobody"
+    assert why(event, RUNS)[1][-1] == line
+
+
+def test_wake_up_that_was_lost_on_a_pause_is_told_with_what_the_frontend_believed_since():
+    ignored = StartWaveIgnored(1, 0, 0, "the rank is paused")
+    first = (FirstRequestQueued(0, 0), FirstRequestHandled(0, 0, 0, False, 0, True, 0, 0))
+    resumed = (moved(1, pause="new", ignores_starts=True), ignored, moved(1))
+    _, lines = why(*first, *resumed, add(0, "b"), release="0.32.0")
+    assert lines[1:] == [
+        "the coordinator sent it for a first request for engine 0 (#5)",
+        "engine 1 was resumed only after that (#8)",
+        "engine 0 got an ADD of wave 0 (#9)",
+        "engine 0 leaves it to the frontend to wake its peers for that",
+        "the frontend told its coordinator last at #4: it took the engines for running",
+    ]
 
 
 def test_rank_that_left_its_wave_is_told():
@@ -215,7 +272,7 @@ def test_call_that_only_some_got_is_told():
     last = stuck((0, "resume"), group="host")
     called = (utility("r", "resume"), seen(0, 1, RESUME))
     short, lines = why(*called, last=last)
-    assert short == "resume_scheduler never arrived at engine 1"
+    assert short == "resume_scheduler never reached engine 1"
     assert lines[0] == "resume_scheduler of 'r' reached engine 0 (#5), which entered"
 
 
@@ -253,7 +310,7 @@ def test_pause_that_only_some_got_is_told():
     told = moved(0, running=True, pause="all", pending_pause=True)
     called = (utility("p", "pause"), seen(0, 1, "pause_scheduler"))
     short, lines = why(*called, told)
-    assert short == "pause_scheduler never arrived at engine 1"
+    assert short == "pause_scheduler never reached engine 1"
     assert lines[0] == "pause_scheduler of 'p' reached engine 0 (#5), which runs"
 
 

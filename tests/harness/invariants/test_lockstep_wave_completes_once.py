@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.invariants.lockstep_wave_completes_once import WaveCompletesOnce
 from mock_engines.events import EngineDied
 from tests.support.lockstep import JOINED, REST, born, exchange, verdict
-from tests.support.traces import complete, held, start, unexercised, violated
+from tests.support.traces import complete, held, unexercised, violated
 
 OVER = (*JOINED, *born(), exchange(goes_on=False))
 """Four events of two engines, and the exchange that ends wave 0 (event 4)."""
@@ -58,7 +58,3 @@ def test_ranks_without_rank_0_are_not_judged():
 
 def test_rank_that_joined_again_ends_the_judgement():
     assert unexercised(judge(*OVER, JOINED[0], complete(0, 0), complete(0, 0)))
-
-
-def test_engines_that_do_not_step_together_are_not_judged():
-    assert unexercised(judge(complete(0, 0), start(0, 0), topology={"waves": "auto"}))

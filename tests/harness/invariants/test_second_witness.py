@@ -23,6 +23,7 @@ from harness.tape import Recorder as TapeRecorder
 from harness.targets.client_frontend import CAPABILITIES
 from harness.targets.request import TargetRequest
 from harness.trace.events import Snapshot
+from harness.verdict import predicted
 
 ROOT = Path(__file__).parents[3] / "scenarios"
 SCENARIOS = sorted(
@@ -31,15 +32,22 @@ SCENARIOS = sorted(
     if not needs(loaded.scenario) - CAPABILITIES - {"world.virtual-time"}
 )
 """Those that the reference client can play."""
+WALKS = 5
 WIRE = frozenset({"see.wire", "see.results", "see.health"})
 
 
-def judged_by_the_wire(name: str, mutant: str | None = None) -> list[Verdict]:
+def the_story(name: str) -> tuple[Scenario, Profile]:
     scenario = load(ROOT / f"{name}.yaml").scenario
-    target = cached_target(TargetRequest("sim"))
-    profile = choose_profile(target, scenario, None)
+    profile = choose_profile(cached_target(TargetRequest("sim")), scenario, None)
     assert profile is not None
-    strategy = TapeRecorder(make_strategy("fifo", 0, 0))
+    return scenario, profile
+
+
+def judged_by_the_wire(name: str, mutant: str | None = None, walk: int = 0) -> list[Verdict]:
+    """``walk``: the number of a random walk; 0 = in plain order."""
+    target = cached_target(TargetRequest("sim"))
+    scenario, profile = the_story(name)
+    strategy = TapeRecorder(make_strategy("random" if walk else "fifo", 0, walk))
     played = play(make_spec(scenario, target, profile, mutant), target.world(strategy))
     judge = Judge(discover(), wire_only(scenario, profile))
     for record in played.records:
@@ -55,7 +63,9 @@ def wire_only(scenario: Scenario, profile: Profile) -> RunContext:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_correct_client_violates_nothing_that_the_wire_shows(name: str):
     found = [v for v in judged_by_the_wire(name) if (v.verdict, v.level) == ("violated", "must")]
-    assert found == []
+    scenario, profile = the_story(name)
+    faults_of_the_protocol = predicted(scenario.known, profile.version, "")
+    assert [v for v in found if v.invariant not in faults_of_the_protocol] == []
 
 
 @pytest.mark.parametrize(
@@ -88,5 +98,6 @@ def test_a_correct_client_violates_nothing_that_the_wire_shows(name: str):
     ],
 )
 def test_a_known_fault_shows_on_the_wire(mutant: str, name: str, invariant: str):
-    broken = [v.invariant for v in judged_by_the_wire(name, mutant) if v.verdict == "violated"]
-    assert invariant in broken
+    # Which of a few orders it is that shows it is a matter of single turns of the loop.
+    orders = (judged_by_the_wire(name, mutant, walk) for walk in range(WALKS))
+    assert any((v.invariant, v.verdict) == (invariant, "violated") for vs in orders for v in vs)

@@ -188,7 +188,7 @@ def test_scenario_without_fault_has_no_problem() -> None:
                 "unknown event 'aborted'",
                 "one of joined, ready_gate, add, abort, utility, start_wave, unknown, output,"
                 " finished-only, reply, applied, notice, stats, raw, died, stalled,"
-                " resumed, idle, moved, start_wave-ignored, exchange, stuck, spin, call-started and 38 more",
+                " resumed, idle, moved, start_wave-ignored, exchange, stuck, spin, switched and 46 more",
                 "did you mean 'abort'?",
             ),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from harness.cli.catalogue import invariant_doc
 from harness.reports.exports.formats import FORMS, CannotTellError, form_of
-from harness.reports.exports.html import as_data, page
+from harness.reports.exports.html import LIBRARY, as_data, asset, page
 from harness.reports.exports.junit import report_junit
 from harness.reports.exports.markdown import BYTES_MAX, LISTED_MAX, TOLD_MAX, markdown
 from harness.reports.exports.mermaid import TEXT_MAX, chosen, escaped, mermaid
@@ -26,6 +27,8 @@ from harness.reports.schema import FORMS as SCHEMAS
 from harness.reports.schema import schema_of
 from harness.reports.told.model import Event, Grid, Report, Result, Violation
 from tests.support.failures import HOSTILE, as_recorded, failing_run, failure_file, wavecheck
+
+LIT_HTML_3_3_3 = "b878e7f95dec8a9b6e9b217faca6b6a11bad82ebc44c0caa77419ed83edd81f2"
 
 
 @pytest.fixture(scope="module")
@@ -304,3 +307,9 @@ def test_data_of_a_page_is_ascii_without_markup_and_reads_back(text):
 )  # fmt: skip
 def test_ending_of_a_file_tells_the_form(name, form):
     assert form_of(name) == form
+
+
+def test_library_of_the_page_is_the_published_one_with_its_licence():
+    digest = hashlib.sha256(asset(LIBRARY).encode()).hexdigest()
+    assert digest == LIT_HTML_3_3_3
+    assert "Redistribution and use in source and binary forms" in asset("vendor/lit-html.LICENSE")

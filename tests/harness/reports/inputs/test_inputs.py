@@ -10,7 +10,7 @@ from harness.cli.catalogue import invariant_doc
 from harness.reports.inputs.failures import Tracing
 from harness.reports.inputs.files import InputError, read
 from harness.reports.inputs.report import make_report
-from tests.support.failures import as_recorded, failing_run, failure_file
+from tests.support.failures import as_recorded, failing_crowd, failing_run, failure_file
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +43,13 @@ def test_failure_file_alone_says_the_same_as_the_run(run):
     of_run, alone = report_on(run).violations[0], report_on(failure_file(run)).violations[0]
     for name in ("code", "message", "expected", "seen", "statement", "why", "witness", "trace"):
         assert getattr(alone, name) == getattr(of_run, name), name
+
+
+def test_failed_expectation_is_told_with_its_step(tmp_path):
+    (violation,) = report_on(failing_crowd(tmp_path, callers=2, random=False)).violations
+    assert violation.code == "expectation"
+    assert violation.statement == ('step 4: {"expect": {"count": {"event": "add", "equals": 1}}}')
+    assert (violation.expected, violation.seen) == ("exactly 1 × add", "3 × add")
 
 
 def test_folder_with_a_run_is_that_run_and_one_without_is_its_failure_files(run, tmp_path):

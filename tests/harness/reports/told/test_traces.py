@@ -91,6 +91,44 @@ def test_failure_without_a_tape_is_told_by_its_lines(failing, tmp_path):
     assert list(found.witness) == list(failure.witness)
 
 
+@pytest.mark.zmq
+def test_failure_on_real_sockets_is_told_with_the_payloads_and_bytes_of_that_run(tmp_path):
+    path = failure_file(failing_run(tmp_path, "--target", "zmq"))
+    trace = traced(path).trace
+    assert (trace.origin, trace.note) == ("recorded", "")
+    assert all(event.fields is not None for event in trace.events)
+    wire = [e for e in trace.events if e.source != e.target and "engine" in e.source + e.target]
+    assert [e.text for e in wire if not e.messages] == []
+    (add, *_) = [e for e in wire if e.kind == "add"]
+    values = [row.value for row in trace.messages[add.messages[0]].rows]
+    assert f"'{add.fields['request_id']}'" in values
+
+
+def test_message_that_was_too_long_to_be_kept_says_so(failing, tmp_path):
+    message = {
+        "engine": 0, "socket": "input", "direction": "to-engine", "frames": ["00", "92"],
+        "sizes": [1, 9_000], "events": [0],
+    }  # fmt: skip
+    path = as_recorded(
+        failing, tmp_path / "f.json", recording={"fields": [{}], "messages": [message]}
+    )
+    (told,) = traced(path).trace.messages
+    assert (told.note, told.rows) == ("it was too long to be kept whole", [])
+    assert (told.sizes, told.title) == ([1, 9_000], "ADD")
+
+
+@pytest.mark.parametrize(
+    "recording",
+    [{"fields": 1}, {"fields": [], "messages": [{"engine": 0, "socket": "input",
+      "direction": "to-engine", "frames": ["zz"], "sizes": [1], "events": [0]}]}],
+)  # fmt: skip
+def test_recording_that_cannot_be_read_is_said_and_the_lines_are_told(failing, tmp_path, recording):
+    path = as_recorded(failing, tmp_path / "f.json", recording=recording)
+    trace = traced(path).trace
+    assert trace.note.startswith("its payloads and bytes cannot be read: ")
+    assert trace.events
+
+
 def test_black_box_has_a_frontend_in_the_place_of_the_client(failing, tmp_path):
     path = as_recorded(
         failing, tmp_path / "real.json", target="vllm-rs", frontend="0.24.0", mutant=None

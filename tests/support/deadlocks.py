@@ -1,0 +1,99 @@
+"""Reports of deadlocks as text: each fault that lets ranks wait for each other, in one scenario.
+
+``python -m tests.support.deadlocks`` writes them anew; read the difference before it is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from client.protocol.profiles import RELEASES
+from harness.evidence import evidence_of
+from harness.hunting.plan import release_for
+from harness.mutants import discover, find_mutant
+from harness.results import ScenarioResult
+from harness.runner import RunOptions, run_scenario
+from harness.scenario import selection
+from tests.harness.mutants.test_kills import KILLERS, SEARCHED
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "deadlocks"
+INVARIANT = "lockstep.no-rank-waits-alone"
+WIDTH_MAX = 160
+LINES_MAX = 24
+"""What fits on a screen."""
+
+
+class Case(NamedTuple):
+    """A scenario with a mutant, or in a release that has the fault."""
+
+    scenario: str
+    mutant: str | None
+    release: str
+
+
+def cases() -> Mapping[str, Case]:
+    """Every fault that this invariant is there for, by the name of its report."""
+    found: dict[str, Case] = {}
+    for mutant in discover():
+        if mutant.killed_by == INVARIANT and mutant.id in KILLERS and mutant.id not in SEARCHED:
+            scenario = KILLERS[mutant.id]
+            (loaded,) = selection.load_all(selection.select([scenario]))
+            release = release_for(find_mutant(mutant.id), loaded.scenario)
+            assert release is not None
+            found[mutant.id] = Case(scenario, mutant.id, release.release)
+    for loaded in selection.load_all(selection.builtin()):
+        for known in loaded.scenario.known:
+            if known.invariant == INVARIANT:
+                name = loaded.id.replace("/", "-")
+                affected = _newest(known.fixed_in, loaded.scenario.profiles)
+                found[name] = Case(loaded.id, None, affected)
+    return found
+
+
+def _newest(fixed_in: str | None, profiles: str | None) -> str:
+    played = [r for r in RELEASES if Version(r) in SpecifierSet(profiles or "")]
+    return [r for r in played if fixed_in is None or Version(r) < Version(fixed_in)][-1]
+
+
+def report(case: Case) -> str:
+    """Play a case in the plain order, and tell what was found, without event numbers."""
+    (loaded,) = selection.load_all(selection.select([case.scenario]))
+    options = RunOptions(mutant=case.mutant, profile=case.release)
+    return told(run_scenario(loaded, options))
+
+
+def told(result: ScenarioResult) -> str:
+    """What the verdict says. Numbers of events differ with every change of the harness."""
+    (verdict,) = [v for v in result.verdicts if v.invariant == INVARIANT]
+    if verdict.verdict != "violated":
+        return f"{verdict.verdict}: {verdict.reason or result.error}\n"
+    # Without number, time and fields: what happened, and where.
+    texts = [line.split(maxsplit=2)[2] for line in evidence_of(result, verdict)]
+    witness = [re.split(r" \w+=", text)[0] for text in texts]
+    lines = [
+        verdict.message,
+        f"expected: {verdict.expected}",
+        "seen:",
+        *(f"  {line}" for line in verdict.seen.splitlines()),
+        "witness:",
+        *(f"  {line}" for line in witness),
+    ]
+    return re.sub(r"#\d+", "#n", "\n".join(lines)) + "\n"
+
+
+def main() -> None:
+    """Write all of them; forget those whose fault is gone."""
+    for old in GOLDEN.glob("*.txt"):
+        old.unlink()
+    for name, case in cases().items():
+        (GOLDEN / f"{name}.txt").write_text(report(case), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
