@@ -56,7 +56,7 @@ from harness.scenario.loader import LoadedScenario
 from harness.start_failures import StartFailures
 from harness.targets.base import TargetError, TargetInfo
 from harness.targets.registry import KINDS, is_black_box, open_target
-from harness.targets.request import TargetRequest
+from harness.targets.request import TargetRequest, is_reference
 from harness.targets.target import Target
 from harness.verdict import ERROR, ExitCode, counts, exit_code
 from harness.version import tool_version
@@ -164,7 +164,8 @@ def a_number(
     "--allow-known",
     is_flag=True,
     help="Violations that a scenario's `known` predicts for this release do not count, and "
-    "predicted ones that are missing do.",
+    "predicted ones that are missing do. Always so for our own client (sim, zmq, adapter, "
+    "--frontend reference): known are only faults that the rules of a release lead to.",
 )
 @click.option(
     "--strict", is_flag=True, help="What could not be judged counts, and violated `should` rules."
@@ -246,6 +247,11 @@ class _Flags:
         return self.as_release or (None if self.profile == ALL else self.profile)
 
     @property
+    def is_ours(self) -> bool:
+        """Whether our own client is judged."""
+        return self.target in OURS or (self.frontend is not None and is_reference(self.frontend))
+
+    @property
     def folder(self) -> Path:
         """Where failure files go."""
         return self.out if self.out is not None else Path(OUT_DEFAULT)
@@ -263,7 +269,10 @@ class _Run:
         self._search = SearchFlags.of(
             **{name: flags.pop(name) for name in SEARCH_FLAGS},
         )
-        self._flags = _Flags(**flags)
+        given = _Flags(**flags)
+        self._asked_for_known = given.allow_known
+        # Our own client has no known faults; what is left are those that the protocol's rules lead to.
+        self._flags = replace(given, allow_known=given.allow_known or given.is_ours)
         self._names = names
         self._output = Output(self._flags.json_file)
         self._progress = Progress()
@@ -442,7 +451,7 @@ class _Run:
         flags = self._flags
         if flags.repeat == 1:
             return run_scenario
-        return Repeated(run_scenario, flags.repeat, by_known=flags.allow_known)
+        return Repeated(run_scenario, flags.repeat, by_known=self._asked_for_known)
 
     def _jobs(self, loaded: Sequence[LoadedScenario]) -> list[Job]:
         flags = self._flags

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from client.protocol.profiles import profile_for
-from harness.invariants._deadlock import Detective, Reason, Split, named, wait_s
+from harness.invariants._deadlock import Detective, named, wait_s
+from harness.invariants._deadlock_wakes import Reason, Split
 from harness.invariants._fanouts import FanOutBook
 from harness.invariants._lockstep import LockstepInvariant, engine_release
 from harness.invariants._run import event_types

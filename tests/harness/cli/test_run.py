@@ -96,9 +96,9 @@ def test_frontend_that_was_ready_once_is_not_given_up(
         (["a-nothing"], [], 4),
         (["a-held", "b-nothing"], [], 0),
         (["a-held", "b-nothing"], ["--strict"], 1),
-        (["a-known"], [], 1),
+        (["a-known"], [], 0),
         (["a-known"], ["--allow-known"], 0),
-        (["a-blind"], [], 0),
+        (["a-blind"], [], 1),
         (["a-blind"], ["--allow-known"], 1),
         (["a-held", "b-interrupts", "c-held"], [], 130),
         (["a-held", "b-raises"], [], 3),
@@ -117,6 +117,24 @@ def test_exit_code_tells_what_happened(
     assert result.exit_code == code
     assert f"exit {code}: " in result.stdout
     assert result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "code"),
+    [
+        ("a-known", [], 1),
+        ("a-known", ["--allow-known"], 0),
+        ("a-blind", [], 0),
+        ("a-blind", ["--allow-known"], 1),
+    ],
+)
+def test_known_faults_of_others_pass_only_where_that_is_asked_for(
+    invoke: Invoke, write: Write, runner: FakeRunner, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, name: str, flags: list[str], code: int,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(run_cmd, "OURS", ())
+    write(tmp_path, name)
+    assert invoke("run", tmp_path, *flags).exit_code == code
 
 
 def test_broken_runner_is_one_line_and_no_traceback(

@@ -9,7 +9,18 @@ from harness.invariants.lockstep_no_rank_waits_alone import NoRankWaitsAlone
 from harness.trace.events import Fenced, Healed, RunEnded
 from mock_engines.events import EngineDied, EngineStalled, RanksStuck, StartWaveIgnored
 from tests.support.lockstep import IDLE, JOINED, born, exchange, moved, stuck, verdict
-from tests.support.traces import add, held, reply, seen, start, unexercised, utility, violated, wave
+from tests.support.traces import (
+    abort,
+    add,
+    held,
+    reply,
+    seen,
+    start,
+    unexercised,
+    utility,
+    violated,
+    wave,
+)
 
 BEGIN = (*JOINED, *born())
 RUNS = moved(0, running=True)
@@ -332,3 +343,40 @@ def test_many_engines_in_one_state_are_one_line():
 
 def test_run_without_a_meeting_is_not_judged():
     assert unexercised(judge(*HEALED, *END))
+
+
+def test_request_that_was_aborted_before_a_step_is_told():
+    left_out = StartWaveIgnored(1, 0, 1, "it leaves this rank out")
+    taken = (add(1, "a"), abort(1, "b"), abort(1, "a"), left_out)
+    _, lines = why(RUNS, wave(1, 0, 1), *taken, release="0.32.0")
+    assert lines[-1] == "that request came (#6) and was aborted (#8) before a step"
+
+
+def test_handling_of_other_notices_is_passed_over():
+    earlier = WaveNoticeHandled("start", 0, 0, 0, False, 0, True, True)
+    other = WaveNoticeHandled("start", 1, 0, 0, True, 0, True, False)
+    late = WaveNoticeHandled("start", 0, 0, 0, True, 0, True, False)
+    short, _ = why(RUNS, earlier, start(0, 0), other, late)
+    assert short == "the coordinator, at wave 0 and running, took it for stale (#8)"
+
+
+def test_pause_is_found_behind_later_calls():
+    told = moved(0, running=True, pause="all", pending_pause=True)
+    called = (utility("p", "pause"), seen(0, 1, "pause_scheduler"), seen(0, 9, "is_sleeping"))
+    assert why(*called, told)[0] == "pause_scheduler never reached engine 1"
+
+
+def test_pause_that_no_call_explains_is_looked_for_as_a_wake_up():
+    told = moved(0, running=True, pause="all", pending_pause=True)
+    assert why(told)[1] == [
+        "nobody asked the coordinator to wake it",
+        "engine 0 began to run at #4, and told nobody",
+    ]
+
+
+def test_many_different_states_are_cut():
+    ranks = tuple(range(12))
+    states = tuple(f"engine {rank}: at wave {rank}" for rank in ranks)
+    last = RanksStuck(0, "device", ((0, "forward"),), ranks[1:], states, for_good=False)
+    found = verdict(NoRankWaitsAlone, *born(*ranks), *HEALED, last, *END, ranks=ranks)
+    assert found.seen.splitlines()[8] == "… and 4 more states"
