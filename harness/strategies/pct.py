@@ -14,8 +14,17 @@ from harness.strategies.fifo import FifoStrategy
 from harness.strategies.shuffle import Stream
 
 
+PATIENCE = 20
+"""Once a run is so many times as long as the first one, or as ``SHORT``, it goes in turn."""
+SHORT = 1_000
+"""Choices of a run that is too short to be measured by."""
+
+
 class PctStrategy(Strategy):
     """The task or pipe of the highest priority runs; at ``depth - 1`` places it is lowered.
+
+    Strict priorities starve a task below one that never waits, such as a caller who sends requests
+    until that task is done. A run that is far longer than it should be goes on in turn.
 
     Args:
         horizon: choices among which the places are drawn: as many as an earlier run had.
@@ -36,6 +45,7 @@ class PctStrategy(Strategy):
         super().__init__(seed, schedule)
         self._horizon = max(1, horizon)
         self._depth = depth
+        self._patience = PATIENCE * max(horizon, SHORT)
         self._ready: Ready = []
         self.begin()
 
@@ -66,6 +76,9 @@ class PctStrategy(Strategy):
         if low is not None:
             self._priority[_key(ready[best])] = low
             best = max(range(n), key=lambda index: self._of(ready[index]))
+        if self._number > self._patience:
+            # The lowest of all so far, below those of the change points.
+            self._priority[_key(ready[best])] = self._patience - self._number
         return best
 
     def _of(self, entry: Entry) -> int:
