@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from types import CoroutineType
 from typing import Any, Generic, TypeVar
 
@@ -177,16 +178,17 @@ class Turnstile:
         self._held = False
 
 
+def _resolve_after(future: asyncio.Future[None], _task: object) -> None:
+    resolve(future)
+
+
 async def all_done(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Wait until every task has ended, however it did. Cancelling waits no longer."""
     for task in tasks:
         if task.done():
             continue
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def wake(_task: object, ended: asyncio.Future[None] = ended) -> None:
-            resolve(ended)
-
+        wake = partial(_resolve_after, ended)
         task.add_done_callback(wake)
         try:
             await ended
@@ -200,11 +202,16 @@ async def cancel_and_wait(tasks: Sequence[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     cancelled: asyncio.CancelledError | None = None
-    while [task for task in tasks if not task.done()]:
-        try:
-            await all_done(tasks)
-        except asyncio.CancelledError as error:
-            cancelled = error
+    for task in tasks:
+        while not task.done():
+            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            wake = partial(_resolve_after, ended)
+            task.add_done_callback(wake)
+            try:
+                await ended
+            except asyncio.CancelledError as error:
+                cancelled = error
+                task.remove_done_callback(wake)
     for task in tasks:
         if not task.cancelled():
             task.exception()  # seen: whoever cancels wants no outcome

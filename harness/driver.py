@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -160,17 +160,24 @@ class Driver:
 
     async def _bounded(self, index: int, step: Step) -> None:
         """Play a step; what ends the way to the frontend, or the frontend, ends it."""
-        work = guarded(self._frontend, partial(self._play, index, step))
+        if getattr(self._frontend, "broken", None) is None:
+            work = self._play(index, step)
+        else:
+            work = guarded(self._frontend, partial(self._play, index, step))
         if self._ending is not None:
             await self._ending.within(work, self._limit_s(step))
             return
         # A task of its own: when a step begins is a choice of the schedule. The limit is watched
         # from here, with one timer for all steps.
         task = asyncio.get_running_loop().create_task(work, name="step")
+        await self._within(task, self._limit_s(step))
+
+    async def _within(self, work: Awaitable[None], seconds: float) -> None:
+        """Await something for at most ``seconds``; in the task that plays the steps only."""
         limit = self._limit = self._limit or Deadline()
-        limit.begin(self._limit_s(step))
+        limit.begin(seconds)
         try:
-            await task
+            await work
         except asyncio.CancelledError:
             limit.check()
             raise
@@ -193,8 +200,6 @@ class Driver:
         return True
 
     async def _to_the_end(self) -> None:
-        if self._limit is not None:
-            self._limit.close()
         last = max(0, len(self._scenario.steps) - 1)
         try:
             await self._end()
@@ -285,7 +290,7 @@ class Driver:
         due = [task for name, task in self._operations.tasks.items() if name not in keep]
         fenced = True
         try:
-            await within(
+            await self._within(
                 guarded(self._frontend, partial(self._rest, due)), self._world.step_limit_s
             )
         except DeadlineExceeded:
@@ -307,13 +312,13 @@ class Driver:
         if self._scenario.topology.waves != "lockstep":
             return
         with contextlib.suppress(DeadlineExceeded):
-            await within(self._cluster.idle(), self._world.step_limit_s)
+            await self._within(self._cluster.idle(), self._world.step_limit_s)
 
     async def _startup_over(self) -> None:
         """Wait for startup, which is still under way only if an earlier step was stuck."""
         limit_s = self._world.step_limit_s
         try:
-            await within(self._started(), limit_s)
+            await self._within(self._started(), limit_s)
         except DeadlineExceeded as error:
             msg = f"startup did not come to its end, {limit_s:g} s after all was healed"
             raise TargetError(msg) from error
@@ -334,6 +339,8 @@ class Driver:
 
     async def close(self) -> None:
         """Cancel what is still open, stop frontend and engines. Never leaves a task behind."""
+        if self._limit is not None:
+            self._limit.close()
         # A second interruption ends one wait only: frontend and engines are stopped all the same.
         try:
             await self._cancel_open()

@@ -6,7 +6,7 @@ import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
@@ -24,7 +24,7 @@ from client.protocol.transport import Transport
 from harness.driver import Driver, Story
 from harness.expectations import VIOLATED
 from harness.invariants import discover
-from harness.invariants.base import Judge, RunContext, Verdict
+from harness.invariants.base import Invariant, Judge, RunContext, Verdict
 from harness.scenario.model import Scenario, Topology
 from harness.tape import Tape
 from harness.targets.base import Emit, Frontend, TargetError
@@ -74,6 +74,11 @@ class PlaySpec:
     tap_spares_processes: bool = False
     """Engines that need a process of their own have one all the same, and are not listened to."""
     engine_parts: EngineParts = field(default_factory=EngineParts)
+    kept: dict[Callable[..., Any], Any] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    """What invariants find in the scenario, which is the same in each run; see ``RunContext``.
+    Never handed on to a spec that is made of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +137,9 @@ def play(spec: PlaySpec, world: World, watch: Callable[[Record], None] | None = 
         release=spec.profile.version,
         capabilities=spec.capabilities,
         ranks=tuple(scenario.topology.rank_list),
+        kept=spec.kept,
     )
-    judged = spec.chapters
-    invariants = [i for i in discover() if judged is None or i.id.partition(".")[0] in judged]
-    judge = Judge(invariants, context)
+    judge = Judge(_judging(spec.chapters), context)
 
     async def main() -> tuple[Recorder, Story, _End]:
         trace = Recorder(judge)
@@ -152,6 +156,12 @@ def play(spec: PlaySpec, world: World, watch: Callable[[Record], None] | None = 
     trace, story, end = world.run(main)
     verdicts = judge.verdicts() if end.verdicts is None else end.verdicts
     return Played(story, verdicts, trace.take_records(), trace.digest, end.broke)
+
+
+@functools.lru_cache(maxsize=64)
+def _judging(chapters: tuple[str, ...] | None) -> tuple[type[Invariant], ...]:
+    """The invariants whose ids begin with one of these words; ``None`` = all."""
+    return tuple(i for i in discover() if chapters is None or i.id.partition(".")[0] in chapters)
 
 
 def _tell_where_steps_are(trace: Recorder, world: World) -> None:

@@ -105,7 +105,8 @@ class SimWorld:
             self._chooser.steps_begin()
 
     def steps_end(self) -> None:
-        """Tell the recorder of choices, if there is one."""
+        """Tell the sockets, and the recorder of choices, if there is one."""
+        self._transport.steps_end()
         if isinstance(self._chooser, Recorder):
             self._chooser.steps_end()
 

@@ -27,7 +27,8 @@ from harness.cli.output import (
     usage_error,
 )
 from harness.cli.pool import Job, execute, interruptible
-from harness.cli.run_cmd import TIMEOUT_MAX_S, TIMEOUT_S, a_number
+from harness.cli.run_cmd import TIMEOUT_MAX_S, a_number
+from harness.cli.run_plan import TIMEOUT_S
 from harness.cli.selecting import Part, chosen
 from harness.invariants import discover as discover_invariants
 from harness.reports.diagnostic import Diagnostic

@@ -15,12 +15,19 @@ from harness.interruption import Handler, listened
 
 INTERRUPTED = 130
 """``ExitCode.INTERRUPTED``, which is not imported yet."""
+HARNESS = 3
+"""``ExitCode.HARNESS``."""
+LIBRARIES = {"yaml": "pyyaml", "zmq": "pyzmq"}
+"""Libraries by a module of theirs, where the names differ."""
 
 
 def main() -> NoReturn:
     """Entry point of the ``wavecheck`` script."""
     _on_signals(_leave)
-    from harness.cli.main import cli
+    try:
+        from harness.cli.main import cli
+    except ModuleNotFoundError as error:
+        _lacks(error)
 
     try:
         _on_signals(signal.default_int_handler)
@@ -34,6 +41,31 @@ def main() -> NoReturn:
         # has to end, ends with us.
         _on_signals(_drop)
     raise AssertionError  # cli.main() exits
+
+
+def _lacks(error: ModuleNotFoundError) -> NoReturn:
+    """End with what to do about a library that is not installed, whatever the command was.
+
+    Raises:
+        ModuleNotFoundError: what is missing is a module of ours.
+    """
+    import importlib.metadata
+    import shlex
+    import sys
+
+    name = (error.name or "").partition(".")[0]
+    if name in {"client", "mock_engines", "harness", ""}:
+        raise error
+    # Modules and libraries differ by a few letters only: `yaml` comes with `pyyaml`.
+    wanted = [
+        text
+        for text in importlib.metadata.requires("wavecheck") or ()
+        if ";" not in text and text.replace("-", "_").startswith(LIBRARIES.get(name, name))
+    ]
+    command = shlex.join([sys.executable, "-m", "pip", "install", *(wanted or [name])])
+    sys.stderr.write(f"error: the library {name}, which every command needs, is not installed\n")
+    sys.stderr.write(f"  help:      {command}\n")
+    sys.exit(HARNESS)
 
 
 def _on_signals(handler: Handler) -> None:

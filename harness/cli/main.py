@@ -15,8 +15,10 @@ import click
 
 from harness.cli.bisect_cmd import bisect_command
 from harness.cli.capture_cmd import capture_command
+from harness.cli.completion_cmd import completion_command
 from harness.cli.decode_cmd import decode_command
 from harness.cli.diff_cmd import diff_command
+from harness.cli.doctor_cmd import doctor_command
 from harness.cli.engine_cmd import engine
 from harness.cli.explore_cmd import explore_command
 from harness.cli.frontend_cmd import frontend
@@ -216,3 +218,5 @@ cli.add_command(engine)
 cli.add_command(decode_command)
 cli.add_command(capture_command)
 cli.add_command(diff_command)
+cli.add_command(doctor_command)
+cli.add_command(completion_command)

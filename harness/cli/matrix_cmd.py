@@ -35,7 +35,8 @@ from harness.cli.output import (
     usage_error,
 )
 from harness.cli.pool import interruptible
-from harness.cli.run_cmd import REPEAT_MAX, TIMEOUT_MAX_S, TIMEOUT_S, a_number
+from harness.cli.run_cmd import REPEAT_MAX, TIMEOUT_MAX_S, a_number
+from harness.cli.run_plan import TIMEOUT_S
 from harness.cli.selecting import Part, Shard, chosen, part_options
 from harness.cli.spreading import check_executor, open_executor, spreading_options
 from harness.files import write_text

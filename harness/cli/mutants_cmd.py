@@ -20,7 +20,7 @@ from harness.cli.output import (
     unknown_word,
 )
 from harness.cli.pool import interruptible
-from harness.cli.run_cmd import TIMEOUT_S
+from harness.cli.run_plan import TIMEOUT_S
 from harness.cli.selecting import Part, chosen
 from harness.hunting.plan import candidates
 from harness.hunting.prey import Bag, without_killer

@@ -31,7 +31,7 @@ from harness.failure import OUT_DEFAULT
 from harness.mutants import discover as discover_mutants
 from harness.mutants import unseen_note
 from harness.reports.diagnostic import Diagnostic
-from harness.reports.text import Origin, diagnostics
+from harness.reports.text import Origin, diagnostics, label
 from harness.reports.wording import counted
 from harness.results import ScenarioResult
 from harness.runner import RunOptions
@@ -215,6 +215,11 @@ class RunPlan:
     # --- what is played ---------------------------------------------------------------------
 
     @property
+    def each_release(self) -> bool:
+        """Whether a scenario is played in each release to which it applies."""
+        return self.flags.profile == ALL
+
+    @property
     def options(self) -> RunOptions:
         """What is fixed for all scenarios."""
         flags, search = self.flags, self.search
@@ -277,7 +282,7 @@ class RunPlan:
         flags, options = self.flags, self.options
         # Elsewhere nobody chooses the order; and repeats are compared as wholes.
         divisible = flags.target == "sim" and flags.repeat == 1 and options.search().divisible
-        if flags.profile != ALL:
+        if not self.each_release:
             return [Job(one, options, flags.repeat, divisible) for one in loaded]
         return [
             Job(one, replace(options, profile=release), flags.repeat, divisible)
@@ -317,13 +322,15 @@ class RunPlan:
         flags = self.flags
         return counts(result, allow_known=flags.allow_known, strict=flags.strict)
 
+    def passes_as_known(self, result: ScenarioResult) -> bool:
+        """Whether a result is violated, and does not count because all of that is known."""
+        return label(result, allow_known=self.flags.allow_known) == "known"
+
     def is_bad(self, result: ScenarioResult) -> bool:
         """Whether a result is one to stop at: it fails, or is an error."""
         return result.status == ERROR or self.fails(result)
 
-    def messages(
-        self, result: ScenarioResult, loaded: LoadedScenario | None
-    ) -> list[Diagnostic]:
+    def messages(self, result: ScenarioResult, loaded: LoadedScenario | None) -> list[Diagnostic]:
         """What a person is told of a result. ``loaded``: its scenario, where that is known."""
         mine = loaded is not None and not selection.is_builtin(loaded.path)
         return diagnostics(

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from harness.cli.completing import strategy_names
 from harness.cli.output import unknown_word, usage_error
 from harness.strategies import Limits, searches
 
@@ -73,6 +74,7 @@ def search_options(command: Command) -> Command:
         click.option(
             "--strategy",
             metavar="S",
+            shell_complete=strategy_names,
             help=f"Who picks the orders: {', '.join(searches())}. "
             "Default: auto, or fifo for a single schedule.",
         ),

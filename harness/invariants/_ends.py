@@ -36,6 +36,10 @@ class EndBook:
     def _end(self, record: Record, engine: int, name: str) -> None:
         self._ends.setdefault(name, []).append((record.seq, engine))
 
+    def fence_after(self, seq: int) -> int | None:
+        """Number of the first fence behind event ``seq``."""
+        return next((fence for fence in self._fences if fence > seq), None)
+
     def strays(self, request_id: str, *, engine: int, begun: int, added: int) -> list[int]:
         """Numbers of ends that may have reached a call although its engine did not mean it.
 

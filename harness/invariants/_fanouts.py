@@ -69,6 +69,10 @@ def engine_order(context: RunContext) -> tuple[int, ...]:
 
     With those that come later; a call at fewer engines keeps the order.
     """
+    return context.once(_engine_order)
+
+
+def _engine_order(context: RunContext) -> tuple[int, ...]:
     ranks = (*context.ranks, *context.scenario.topology.later_list)
     if context.scenario.topology.transport == "bootstrapped":
         return tuple(sorted(ranks))

@@ -19,6 +19,7 @@ import msgspec
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from client.protocol.profiles import Profile, profile_for
 from harness.scenario.model import Scenario
 from harness.trace.events import Event, Record, RunEnded
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 Taker = Callable[[Any, Record], None]
 """A method of an invariant or of a book that takes one record."""
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Level(enum.Enum):
@@ -77,6 +79,8 @@ class Shelf:
         self._books: dict[Callable[..., Book], Book] = {}
         self.state: FrontendState | None = None
         """The book that nearly every invariant reads, once there is one."""
+        self.broken = False
+        """Whether an invariant of this run was seen to break."""
 
     def book(self, kind: Callable[P, B], *args: P.args, **kwargs: P.kwargs) -> B:
         """Return the book of this kind; made of the arguments if it is the first request."""
@@ -96,16 +100,35 @@ class Shelf:
         self.state = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunContext:
+class RunContext(msgspec.Struct, frozen=True):
     """What a checker may know beside the trace."""
 
     scenario: Scenario
     release: Version
     capabilities: frozenset[str]
     ranks: tuple[int, ...]
-    shelf: Shelf = field(default_factory=Shelf, compare=False, repr=False)
+    shelf: Shelf = msgspec.field(default_factory=Shelf)
     """Fed by the judge, before its checkers, up to ``RunEnded``."""
+    kept: dict[Callable[..., Any], Any] = msgspec.field(default_factory=dict)
+    """What ``once`` found; the same for all runs of a campaign."""
+
+    def once(self, find: Callable[[RunContext], T]) -> T:
+        """Return what ``find`` makes of what is known before a run, found in the first run only.
+
+        ``find`` looks at nothing that a run changes, and nobody changes what it returns.
+        """
+        if find not in self.kept:
+            self.kept[find] = find(self)
+        return self.kept[find]  # type: ignore[no-any-return]  # it was made by ``find``
+
+    @property
+    def profile(self) -> Profile:
+        """The release as a profile."""
+        return self.once(_profile_of)
+
+
+def _profile_of(context: RunContext) -> Profile:
+    return profile_for(str(context.release))
 
 
 class Invariant:
@@ -155,6 +178,7 @@ class Invariant:
     ) -> None:
         """Record the first violation; later ones are consequences and dropped."""
         if self.violation is None:
+            self.context.shelf.broken = True
             numbers = sorted({w if isinstance(w, int) else w.seq for w in witness})
             self.violation = Violation(message, expected, seen, tuple(numbers))
 
@@ -274,7 +298,12 @@ class Judge:
         # A shelf of its own: one that is fed by two judges would count everything twice.
         self._shelf = Shelf()
         context = RunContext(
-            context.scenario, context.release, context.capabilities, context.ranks, self._shelf
+            context.scenario,
+            context.release,
+            context.capabilities,
+            context.ranks,
+            self._shelf,
+            context.kept,
         )
         waves = context.scenario.topology.waves
         self._bench = bench_for(tuple(invariants), context.release, context.capabilities, waves)
@@ -297,10 +326,14 @@ class Judge:
             for place, take in to_books:
                 take(books[place], record)
         checkers = self._checkers
-        for place, take in to_checkers:
-            checker = checkers[place]
-            if checker.violation is None:
-                take(checker, record)
+        if not self._shelf.broken:  # nearly always: then nobody is asked whether he still judges
+            for place, take in to_checkers:
+                take(checkers[place], record)
+        else:
+            for place, take in to_checkers:
+                checker = checkers[place]
+                if checker.violation is None:
+                    take(checker, record)
         if kind is RunEnded:
             self._over = True
             self._routes = self._bench.routes(self._kinds, over=True)
@@ -308,6 +341,8 @@ class Judge:
     @property
     def violated(self) -> bool:
         """Whether a ``must`` was seen to break so far."""
+        if not self._shelf.broken:
+            return False
         broken = [checker for checker in self._checkers if checker.violation is not None]
         return any(checker.level is Level.MUST for checker in broken)
 
@@ -326,7 +361,7 @@ class Judge:
                     checker.unjudged = "the run broke off"
         self._shelf.clear()
         key = None
-        if not [checker for checker in self._checkers if checker.violation is not None]:
+        if not self._shelf.broken:
             key = tuple([(checker.exercised, checker.unjudged) for checker in self._checkers])
             if (same := self._bench.plain.get(key)) is not None:
                 return same

@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.invariants._run import event_types
 from harness.invariants.base import Invariant, RunContext
 from harness.trace.events import GateWasOpened, Record
+from mock_engines.behaviours.model import Join
 from mock_engines.events import EngineDied, EngineJoined, GateOpened
 from mock_engines.specs import PLAIN_JOIN, script_for
 
@@ -32,12 +33,11 @@ class GateBeforeReady(Invariant):
         self._gates: dict[int, Record] = {}
         self._joined: dict[int, Record] = {}
         self._opened: dict[str, Record] = {}
-        specs = context.scenario.engines
-        self._joins = {rank: script_for(rank, specs).join for rank in context.ranks}
+        self._joins = context.once(_joins)
         told = context.scenario.topology.config.engine_count
-        self._counts_fit = told in (None, len(context.ranks)) and all(
-            join.subscribe_times <= 1 for join in self._joins.values()
-        )
+        self._counts_fit = told in (None, len(context.ranks)) and not [
+            join for join in self._joins.values() if join.subscribe_times > 1
+        ]
 
     def on_event(self, record: Record) -> None:
         """Keep gates; judge joins and openings."""
@@ -86,3 +86,8 @@ class GateBeforeReady(Invariant):
                     seen=f"READY at event {record.seq}",
                     witness=(record,),
                 )
+
+
+def _joins(context: RunContext) -> dict[int, Join]:
+    specs = context.scenario.engines
+    return {rank: script_for(rank, specs).join for rank in context.ranks}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from client.protocol.ids import identity_from_rank
-from client.protocol.profiles import profile_for
 from harness.invariants._run import event_types
 from harness.invariants.base import Invariant, RunContext
 from harness.trace.events import ConnectEnded, Record
@@ -31,33 +30,7 @@ class UnsoundStartFails(Invariant):
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        topology = context.scenario.topology
-        self._bootstrapped = topology.transport == "bootstrapped"
-        self._required = profile_for(str(context.release)).ready_required
-        specs = context.scenario.engines
-        told = topology.config.engine_count
-        found = (self._fault(rank, script_for(rank, specs).join) for rank in context.ranks)
-        counted = told in (None, len(context.ranks))
-        self._faults = [fault for fault in found if fault] if counted else []
-
-    def _fault(self, rank: int, join: Join) -> str:
-        """What is wrong with the startup of an engine; ``""`` if nothing is."""
-        if join.never:
-            return f"engine {rank} never comes"
-        parts = ("register",) if self._bootstrapped else ("hello", "ready", "register")
-        times = {"hello": join.hello_times, "register": join.register_times}
-        for part in parts:
-            if part in join.skip or times.get(part) == 0:
-                return f"engine {rank} leaves out {part}"
-        if not self._bootstrapped and join.hello_times > 1 and join.hello_raw is None:
-            return f"engine {rank} says HELLO {join.hello_times} times"
-        stranger = join.identity not in (None, identity_from_rank(rank).hex())
-        if self._bootstrapped and stranger:
-            return f"engine {rank} registers as {join.identity}"
-        away = sorted(self._required.intersection(join.ready_without) - set(join.ready))
-        if away and join.ready_raw is None:
-            return f"the ready response of engine {rank} lacks {', '.join(away)}"
-        return ""
+        self._faults = context.once(_faults)
 
     def on_event(self, record: Record) -> None:
         """Judge how startup ended."""
@@ -73,3 +46,36 @@ class UnsoundStartFails(Invariant):
                 seen="the client is connected",
                 witness=(record,),
             )
+
+
+def _faults(context: RunContext) -> tuple[str, ...]:
+    """What is wrong with the startup of each engine; nothing if the client is told a wrong number."""
+    topology, specs = context.scenario.topology, context.scenario.engines
+    if topology.config.engine_count not in (None, len(context.ranks)):
+        return ()
+    bootstrapped, required = topology.transport == "bootstrapped", context.profile.ready_required
+    found = (
+        _fault(rank, script_for(rank, specs).join, required, bootstrapped=bootstrapped)
+        for rank in context.ranks
+    )
+    return tuple(fault for fault in found if fault)
+
+
+def _fault(rank: int, join: Join, required: frozenset[str], *, bootstrapped: bool) -> str:
+    """What is wrong with the startup of an engine; ``""`` if nothing is."""
+    if join.never:
+        return f"engine {rank} never comes"
+    parts = ("register",) if bootstrapped else ("hello", "ready", "register")
+    times = {"hello": join.hello_times, "register": join.register_times}
+    for part in parts:
+        if part in join.skip or times.get(part) == 0:
+            return f"engine {rank} leaves out {part}"
+    if not bootstrapped and join.hello_times > 1 and join.hello_raw is None:
+        return f"engine {rank} says HELLO {join.hello_times} times"
+    stranger = join.identity not in (None, identity_from_rank(rank).hex())
+    if bootstrapped and stranger:
+        return f"engine {rank} registers as {join.identity}"
+    away = sorted(required.intersection(join.ready_without) - set(join.ready))
+    if away and join.ready_raw is None:
+        return f"the ready response of engine {rank} lacks {', '.join(away)}"
+    return ""

@@ -7,7 +7,6 @@ from client.protocol.ids import U32_MAX
 from harness.invariants._run import RunInvariant, event_types
 from harness.invariants._waves import coordinator_step
 from harness.invariants.base import RunContext
-from harness.scenario.model import Scenario
 from harness.trace.events import Event, Record, StepBegan
 from mock_engines.events import EngineDied, OutputSent, RawSent, StatsSent, WaveNoticeSent
 
@@ -37,7 +36,7 @@ class FailureHasACause(RunInvariant):
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self._cause = not _is_plain(context.scenario)
+        self._cause = not context.once(_is_plain)
         self._before: Record | None = None
 
     def see(self, record: Record) -> None:
@@ -87,8 +86,9 @@ def _may_be_fatal(event: Event) -> bool:
             return False
 
 
-def _is_plain(scenario: Scenario) -> bool:
+def _is_plain(context: RunContext) -> bool:
     """Whether engines are of the client's release and join so, and no coordinator link fails."""
+    scenario = context.scenario
     if scenario.topology.engine_release is not None:
         return False
     if any(spec.join.model_fields_set - {"gate"} for spec in scenario.engines):

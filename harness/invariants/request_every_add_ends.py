@@ -62,13 +62,17 @@ class EveryAddEnds(RequestInvariant):
     def _until(self, calls: list[Call]) -> int:
         """Event before which an end that was not meant may have taken a request of these calls.
 
-        Whoever left is aborted only once the client comes to that; until then its request may still
-        be ended.
+        Whoever left is aborted only once the client comes to that, which it has by the next fence;
+        until then its request may still be ended.
         """
         assert self.ended is not None
-        if any(call.left is not None for call in calls):
-            return self.ended.seq
-        return max((call.ended.seq for call in calls if call.ended is not None), default=0)
+        until = 0
+        for call in calls:
+            if call.left is not None:
+                until = max(until, self._ends.fence_after(call.left.seq) or self.ended.seq)
+            elif call.ended is not None:
+                until = max(until, call.ended.seq)
+        return until
 
     def at_rest(self) -> None:
         """Look for requests that an engine still has and nobody waits for."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from client.events import EnginesChanged, RequestRegistered, RequestReleased
 from client.protocol.ids import RANKS_MAX, identity_from_rank
-from client.protocol.profiles import profile_for
 from harness.invariants._run import RunInvariant, event_types
 from harness.invariants.base import RunContext
 from harness.trace.events import Fenced, Record
@@ -44,7 +43,7 @@ class ScoreMatches(RunInvariant):
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        self._weight = profile_for(str(context.release)).waiting_weight
+        self._weight = context.profile.waiting_weight
         self._loads = {rank: Load() for rank in context.ranks if 0 <= rank < RANKS_MAX}
         self._where: dict[str, int] = {}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from client.protocol.profiles import profile_for
 from harness.invariants._fanouts import FanOut, FanOutBook, engine_order, parse
 from harness.invariants._run import RunInvariant, event_types
 from harness.invariants.base import RunContext
@@ -39,7 +38,7 @@ class Aggregation(RunInvariant):
         super().__init__(context)
         self.fans = context.shelf.book(FanOutBook, context)
         self._order = engine_order(context)
-        profile = profile_for(str(context.release))
+        profile = context.profile
         self._consensus = profile.consensus_methods
         self._all_true = profile.and_methods
 

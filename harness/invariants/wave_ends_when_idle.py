@@ -8,7 +8,6 @@ from harness.invariants._adds import AddBook, Episode
 from harness.invariants._run import RunInvariant, event_types
 from harness.invariants._waves import WaveBook, restarts_coordinator
 from harness.invariants.base import Kind, RunContext
-from harness.scenario.model import Scenario
 from harness.trace.events import CallEnded, CallStarted, Record, StepBegan
 from mock_engines.behaviours.model import Action
 from mock_engines.events import (
@@ -55,7 +54,7 @@ class EndsWhenIdle(RunInvariant):
         self._joined: set[int] = set()
         self._names: dict[str, str] = {}
         self._left: set[str] = set()
-        self._odd = not _is_plain(context.scenario)
+        self._odd = not context.once(_is_plain)
 
     def see(self, record: Record) -> None:
         """Note what takes an engine out of the exchange; count completions."""
@@ -117,8 +116,9 @@ class EndsWhenIdle(RunInvariant):
         )
 
 
-def _is_plain(scenario: Scenario) -> bool:
+def _is_plain(context: RunContext) -> bool:
     """Whether engines follow the rules of waves and hear their coordinator."""
+    scenario = context.scenario
     topology = scenario.topology
     if topology.coordinator == "none" or topology.waves != "auto":
         return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from client.events import FirstRequestHandled
-from client.protocol.profiles import profile_for
 from harness.invariants._first_requests import FIRST_REQUESTS, FirstRequestInvariant
 from harness.invariants._run import event_types
 from harness.invariants._waves import restarts_coordinator
@@ -32,9 +31,7 @@ class FirstRequestMarksRunning(FirstRequestInvariant):
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
         external = context.scenario.topology.coordinator == "external"
-        self._judged = (
-            not external or profile_for(str(context.release)).external_coordinator_marks_running
-        )
+        self._judged = not external or context.profile.external_coordinator_marks_running
         self._restarted = False
 
     def see(self, record: Record) -> None:

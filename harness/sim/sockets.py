@@ -243,6 +243,8 @@ class ConnectingSocket(SimSocket):
             self._linger_until_us = self._loop.now_us + 1000 * linger_ms
         if linger_ms == 0:
             self.up.clear()
+        if self._network.over:
+            return
         if self.peer is None and not len(self.up):
             self._network.withdraw(self)
             return
@@ -367,7 +369,8 @@ class BoundSocket(SimSocket):
                 continue
             if self.options.linger_ms == 0:
                 peer.down.clear()
-            peer.down.put(partial(peer.lost, self))
+            if not self._network.over:
+                peer.down.put(partial(peer.lost, self))
             peer.down.wake_writers()
 
     def waits(self, future: asyncio.Future[object]) -> str | None:

@@ -13,7 +13,6 @@ from harness.strategies.base import Limits, Search, Seen, Strategy
 from harness.strategies.fifo import FifoStrategy
 from harness.strategies.shuffle import Stream
 
-
 PATIENCE = 20
 """Once a run is so many times as long as the first one, or as ``SHORT``, it goes in turn."""
 SHORT = 1_000

@@ -23,7 +23,7 @@ from harness.strategies.held import Held
 PLUMBING = (
     HARNESS,
     "callback with_deadline.<locals>.wake",
-    "callback all_done.<locals>.wake",
+    "callback _resolve_after",
     "callback Activity.end",
     "callback Endpoint._task_ended",
 )

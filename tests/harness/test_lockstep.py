@@ -219,3 +219,20 @@ def test_what_engines_that_step_together_cannot_do_is_refused(story, says):
 def test_only_engines_that_step_together_are_shut_down_in_order():
     with pytest.raises(ScenarioFileError, match="only engines that step together"):
         load("steps:\n  - engine: {engine: 0, do: {shut_down: drain}}\n")
+
+
+@IN_BOTH
+@pytest.mark.parametrize(("method", "meets"), [("update_weights", True), ("echo", False)])
+def test_ranks_meet_in_a_transfer_of_weights_and_in_no_other_worker_method(world, method, meets):
+    played = perform(
+        TOGETHER + "engines:\n"
+        "  - {engine: 1, rules: [{on: utility, method: collective_rpc, do: [{hang: g}, {default: true}]}]}\n"
+        f"steps:\n  - utility: {{id: u, method: collective_rpc, args: [{method}]}}\n"
+        "  - wait: {event: utility, engine: 0}\n  - fence: true\n"
+        f"  - expect: {{count: {{event: reply, engine: 0, equals: {int(not meets)}}}}}\n"
+        "  - open: g\n  - finish: u\n  - expect: {op: u, outcome: finished}\n",
+        WORLDS[world](),
+    )
+    assert held(played)
+    stuck = {(e.group, e.entered, e.for_good) for e in of(played, events.RanksStuck)}
+    assert stuck == ({("device", ((0, "collective_rpc"),), False)} if meets else set())

@@ -319,6 +319,28 @@ def test_pct_change_points_are_not_sorted():
     assert orders == {True, False}
 
 
+def test_pct_lets_a_task_run_in_the_end_that_another_would_starve_for_ever():
+    async def one_waits_for_the_other(log):
+        done = []
+
+        async def polls():
+            while not done:
+                await Turn()
+
+        async def ends():
+            await Turn()
+            done.append(True)
+
+        for task in [asyncio.get_running_loop().create_task(each()) for each in (polls, ends)]:
+            await task
+        log.append("over")
+
+    logs = [
+        run(PctStrategy(3, k, horizon=5, depth=1), one_waits_for_the_other)[0] for k in range(8)
+    ]
+    assert logs == [["over"]] * 8
+
+
 def test_pct_measures_the_horizon_by_a_first_in_first_out_run():
     search = make_search("pct", 0, Limits(depth=2))
     first = search.next()

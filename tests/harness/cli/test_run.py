@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from client.protocol.profiles import RELEASES
-from harness.cli import run_cmd
+from harness.cli import run_cmd, run_plan
 from harness.targets.base import TargetError, TargetInfo
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def test_known_faults_of_others_pass_only_where_that_is_asked_for(
     invoke: Invoke, write: Write, runner: FakeRunner, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, name: str, flags: list[str], code: int,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(run_cmd, "OURS", ())
+    monkeypatch.setattr(run_plan, "OURS", ())
     write(tmp_path, name)
     assert invoke("run", tmp_path, *flags).exit_code == code
 

@@ -49,6 +49,7 @@ def test_an_engine_that_closes_without_a_word_is_no_cause():
     [
         {"engines": [{"engine": 0, "join": {"identity": "010000"}}]},
         {"steps": [{"link": {"engine": "coordinator", "fail": "gone"}}]},
+        {"topology": {"engines": 2, "engine_release": "0.31.0"}},
     ],
 )
 def test_odd_scenarios_are_left_out(parts):

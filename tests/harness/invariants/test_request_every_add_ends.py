@@ -90,6 +90,8 @@ def test_no_request_is_not_judged():
 def test_an_end_of_the_id_by_another_engine_may_be_taken_for_its_own(end):
     other = (add(1, "a"),)  # which has a request of this id too, so that the end is its own
     assert held(judge(CLS, *BEGUN, *other, end, *LEFT, *END))
-    assert violated(judge(CLS, *BEGUN, *other, *LEFT, end, *END), 1, 3, 7)
+    # Until the client comes to abort it, which it has by the next fence.
+    assert held(judge(CLS, *BEGUN, *other, *LEFT, end, *END))
+    assert violated(judge(CLS, *BEGUN, *other, *LEFT, Fenced("step"), end, *END), 1, 3, 8)
     # One that has arrived before the call began is none of it.
     assert violated(judge(CLS, *other, end, Fenced("step"), *BEGUN, *LEFT, *END), 4, 5, 8)

@@ -50,23 +50,27 @@ def broken(result):
     [(mutant, name, keeps) for mutant, row in STAGES for name, keeps in row.items()],
 )
 def test_each_fix_of_the_pause_mends_what_the_one_before_left_open_and_the_last_all(
-    mutant, scenario, keeps
+    mutant, scenario, keeps, tmp_path
 ):
     old = mutant is not None and find_mutant(mutant).needs == "frontend_starts_waves"
     release = "0.32.0" if old else "0.33.0"
-    result = run_scenario(loaded(scenario), RunOptions(profile=release, mutant=mutant))
+    result = run_scenario(
+        loaded(scenario), RunOptions(profile=release, mutant=mutant, out=tmp_path)
+    )
     assert (ALONE not in broken(result)) == keeps
     assert result.error is None
     assert mutant is not None or result.status == HELD
 
 
 @pytest.mark.parametrize(("release", "steps"), [("0.29.0", 32), ("0.30.0", 1), ("0.33.0", 1)])
-def test_a_pause_of_idle_ranks_costs_as_many_steps_as_its_release_says(release, steps):
+def test_a_pause_of_idle_ranks_costs_as_many_steps_as_its_release_says(release, steps, tmp_path):
     found = loaded("lockstep/an-idle-pause-costs-one-step")
     text = found.text.replace(
         "waves: [[0, 0, 1], [1, 0, 1]]", f"waves: [[0, 0, {steps}], [1, 0, {steps}]]"
     )
-    result = run_scenario(parse(text, found.path, name=found.id), RunOptions(profile=release))
+    result = run_scenario(
+        parse(text, found.path, name=found.id), RunOptions(profile=release, out=tmp_path)
+    )
     assert result.status == HELD
 
 
@@ -86,14 +90,16 @@ def test_caches_that_are_fetched_are_no_fault_by_themselves():
 
 
 @pytest.mark.parametrize("release", ["0.22.0", "0.32.0", "0.33.0"])
-def test_a_second_resume_strands_the_ranks_of_each_release_and_none_once_mended(release):
+def test_a_second_resume_strands_the_ranks_of_each_release_and_none_once_mended(release, tmp_path):
     found = loaded("lockstep/resumed-twice")
-    assert ALONE in broken(run_scenario(found, RunOptions(profile=release)))
+    assert ALONE in broken(run_scenario(found, RunOptions(profile=release, out=tmp_path)))
     mended = found.text.replace(
         "waves: lockstep}", "waves: lockstep, lockstep: {mended: [resumed-twice]}}"
     )
     assert mended != found.text
     assert (
-        run_scenario(parse(mended, found.path, name=found.id), RunOptions(profile=release)).status
+        run_scenario(
+            parse(mended, found.path, name=found.id), RunOptions(profile=release, out=tmp_path)
+        ).status
         == HELD
     )

@@ -1,0 +1,1 @@
+"""What ``wavecheck doctor`` looks at: Python, libraries, sockets, folders, binaries, a browser."""
