@@ -69,6 +69,13 @@ class Switchboard:
             self.task.add_done_callback(self._ended)
 
     async def _switch(self, ranks: tuple[int, ...]) -> None:
+        try:
+            await self._change_over(ranks)
+        finally:
+            # Here, not in a done callback: between the two the task would be over and yet there.
+            self.task = None
+
+    async def _change_over(self, ranks: tuple[int, ...]) -> None:
         for rank in self._ranks:
             # What told an engine to go on is to be answered before it goes.
             await self._handles[rank].idle()
@@ -93,6 +100,5 @@ class Switchboard:
                 await self._handles[rank].remove()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self.task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             self._on_failure(error)

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+collect_ignore_glob = ["**/*.yaml"]
+"""Scenarios below this folder are played by the tests that they belong to."""
 ROWS_SEED = "WAVECHECK_ROWS_SEED"
 """Variable that repeats the sample of an earlier run: its value is printed at the head."""
 

@@ -12,6 +12,7 @@ from harness.mutants.base import Mutant
 from harness.scenario.loader import LoadedScenario
 from harness.scenario.model import Scenario
 from harness.scenario.needs import needs
+from harness.verdict import predicted
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +57,20 @@ def candidates(
 
 
 def release_for(mutant: type[Mutant], scenario: Scenario) -> Profile | None:
-    """The newest release to which a scenario applies and in which the fault can show."""
+    """The newest release to which a scenario applies and in which the fault can show.
+
+    Not one in which the rules of the release themselves break the scenario's promise: what is broken
+    without the mutant proves nothing.
+    """
     applies = SpecifierSet(scenario.profiles)
     newest_first = (profile_for(release) for release in reversed(RELEASES))
     return next(
         (
             profile
             for profile in newest_first
-            if profile.version in applies and not mutant.unseen_because(profile, black_box=False)
+            if profile.version in applies
+            and not mutant.unseen_because(profile, black_box=False)
+            and not predicted(scenario.known, profile.version, target="")
         ),
         None,
     )

@@ -1,4 +1,4 @@
-"""Scenario files and scenarios as pytest's collectors and items."""
+"""Scenarios as pytest's items."""
 
 from __future__ import annotations
 
@@ -21,33 +21,21 @@ if TYPE_CHECKING:
     from harness.pytest_plugin.playing import Playing
 
 
-class ScenarioFile(pytest.File):
-    """One scenario file: a scenario, or with ``--wavecheck-profile all`` one for each release."""
+def items_of(file: pytest.File, playing: Playing) -> Iterator[ScenarioItem]:
+    """Load a scenario file: one item, or with ``--wavecheck-profile all`` one for each release.
 
-    playing: Playing
-
-    @classmethod
-    def of(cls, parent: pytest.Collector, path: Path, playing: Playing) -> Self:
-        """Make the collector of a file."""
-        made: Self = cls.from_parent(parent, path=path)
-        made.playing = playing
-        return made
-
-    def collect(self) -> Iterator[pytest.Item]:
-        """Load it.
-
-        Raises:
-            CollectError: it is not valid; the text is that of ``wavecheck validate``.
-        """
-        try:
-            loaded = load(self.path, root=self.playing.root_of(self.path))
-        except ScenarioFileError as error:
-            text = "\n\n".join(plain(diagnostic) for diagnostic in error.diagnostics())
-            raise self.CollectError(text) from error
-        several = self.playing.plan.each_release
-        for job in self.playing.plan.jobs([loaded]):
-            name = f"{loaded.id}[{job.options.profile}]" if several else loaded.id
-            yield ScenarioItem.of(self, name, job, self.playing)
+    Raises:
+        CollectError: it is not valid; the text is that of ``wavecheck validate``.
+    """
+    try:
+        loaded = load(file.path, root=playing.root_of(file.path))
+    except ScenarioFileError as error:
+        text = "\n\n".join(plain(diagnostic) for diagnostic in error.diagnostics())
+        raise file.CollectError(text) from error
+    several = playing.plan.each_release
+    for job in playing.plan.jobs([loaded]):
+        name = f"{loaded.id}[{job.options.profile}]" if several else loaded.id
+        yield ScenarioItem.of(file, name, job, playing)
 
 
 class NotHeldError(Exception):
@@ -65,7 +53,7 @@ class ScenarioItem(pytest.Item):
     result: ScenarioResult | None = None
 
     @classmethod
-    def of(cls, parent: ScenarioFile, name: str, job: Job, playing: Playing) -> Self:
+    def of(cls, parent: pytest.File, name: str, job: Job, playing: Playing) -> Self:
         """Make the item of a job."""
         made: Self = cls.from_parent(parent, name=name)
         made.job = job

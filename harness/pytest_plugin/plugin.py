@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,9 +44,21 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """Collect a scenario file."""
     if not is_scenario(file_path, named=parent.session.isinitpath(file_path)):
         return None
-    from harness.pytest_plugin.items import ScenarioFile
+    return ScenarioFile.from_parent(parent, path=file_path)
 
-    return ScenarioFile.of(parent, file_path, _playing(parent.config))
+
+class ScenarioFile(pytest.File):
+    """A scenario file. Of one that nobody asks for the items, nothing is loaded."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Load it.
+
+        Raises:
+            CollectError: it is not valid.
+        """
+        from harness.pytest_plugin.items import items_of
+
+        yield from items_of(self, _playing(self.config))
 
 
 def _playing(config: pytest.Config) -> Playing:

@@ -89,12 +89,15 @@ def test_run_with_a_mutant_writes_a_failure_of_its_own_invariant(tmp_path, mutan
 
 
 @pytest.mark.slow
-def test_without_a_mutant_every_scenario_holds(tmp_path):
+def test_without_a_mutant_every_scenario_holds_or_is_known_by_the_rules_of_its_release(tmp_path):
     code, report = run_all(tmp_path)
     assert code == 0
-    assert [r["scenario"] for r in report["results"] if r["status"] in ("violated", "error")] == []
+    bad = [r for r in report["results"] if r["status"] in ("violated", "error")]
+    assert [r["scenario"] for r in bad if not r["known"] or r["status"] == "error"] == []
+    assert {r["scenario"].partition("/")[0] for r in bad} <= {"lockstep", "skew"}
     assert report["summary"]["held"] >= 40
-    assert not (tmp_path / "out").exists()
+    written = sorted((tmp_path / "out").glob("*.json"))
+    assert sorted(Path(r["failure_file"]) for r in bad) == written
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.id for mutant in MUTANTS])

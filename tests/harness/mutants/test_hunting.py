@@ -84,6 +84,13 @@ def test_scenario_is_played_in_the_newest_release_that_shows_the_fault():
     assert release_for(weighs, scenario.scenario).release == "0.26.0"
 
 
+def test_scenario_is_not_played_in_a_release_whose_own_rules_break_its_promise():
+    always, once = loaded("lockstep/paused-twice", "lockstep/left-before-the-first-step")
+    assert release_for(MUTANT, always.scenario) is None
+    assert release_for(MUTANT, once.scenario).release == "0.33.0"
+    assert release_for(find_mutant("coordinator-rewinds"), once.scenario) is None
+
+
 def test_scenario_of_releases_without_the_part_is_no_candidate():
     only_new = loaded("waves/only-engines-start-waves")
     assert only_new[0].scenario.profiles == ">=0.33"

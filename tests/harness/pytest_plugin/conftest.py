@@ -47,7 +47,9 @@ def run(pytester):
     """Run pytest here, in this process: ``run(words…)``."""
 
     def call(*words):
-        return pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *map(str, words))
+        return pytester.runpytest_inprocess(
+            "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *map(str, words)
+        )
 
     return call
 
@@ -108,5 +110,7 @@ def runner(monkeypatch):
 @pytest.fixture
 def away(monkeypatch, pytester):
     """Words for a pytest in a process of its own, which must find this tree."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    )
     return pytester

@@ -96,9 +96,7 @@ def test_selection_by_chapter_id_and_title(run, write, words, names):
     assert [line.partition("::")[2] for line in result.outlines if "::" in line] == names
 
 
-def test_folder_named_like_a_marker_with_a_meaning_does_not_skip_its_scenarios(
-    run, write, runner
-):
+def test_folder_named_like_a_marker_with_a_meaning_does_not_skip_its_scenarios(run, write, runner):
     assert chapters_of("skip/deep/_x/a") == ["deep"]
     run(write("skip/a-held")).assert_outcomes(passed=1)
 
@@ -128,5 +126,5 @@ def test_quick_and_shards_leave_out_what_run_leaves_out(run, write, runner):
         result.assert_outcomes(passed=len(seen[-1]), deselected=8 - len(seen[-1]))
     assert seen[0] | seen[1] == {*names}
     assert not seen[0] & seen[1]
-    write("z-held", text=TEXT + "trials: {miss: 0.1, max: 20}\n")
+    write("z-held", text=TEXT + "trials: {{miss: 0.1, max: 20}}\n")
     run(folder, "--wavecheck-quick").assert_outcomes(passed=8, deselected=1)

@@ -10,7 +10,7 @@ from harness.pytest_plugin.options import OPTIONS, as_ours
 
 pytest_plugins = ["pytester"]
 
-OF_PYTEST = {"-k", "-x", "--last-failed", "--jobs", "--junit", "--verbose", "--executor"}
+OF_PYTEST = {"-k", "-x", "--last-failed", "--jobs", "--junit", "-v", "--executor"}
 """What pytest has itself, or what another process would have to do."""
 
 
@@ -21,7 +21,7 @@ def test_options_are_those_of_run():
             off = [name for name in parameter.secondary_opts if name.startswith("--no-")]
             theirs[(off or parameter.opts)[-1 if off else 0]] = parameter
     assert {f"--{option.name}" for option in OPTIONS} == {*theirs} - OF_PYTEST
-    assert {*theirs} >= OF_PYTEST - {"--verbose"}
+    assert {*theirs} >= OF_PYTEST
     for option in OPTIONS:
         parameter = theirs[f"--{option.name}"]
         assert bool(option.metavar) == (not parameter.is_flag), option.name
