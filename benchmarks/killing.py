@@ -12,7 +12,7 @@ from harness.hunting.prey import kills
 from harness.mutants import discover, find_mutant
 from harness.mutants.base import Mutant
 from harness.runner import Campaign, RunOptions, cached_target
-from harness.targets.base import TargetError
+from harness.shrink.stage import UNPLAYABLE
 from harness.targets.client_frontend import CAPABILITIES
 from harness.targets.reference import SimTarget
 from harness.verdict import HELD, VIOLATED
@@ -54,7 +54,7 @@ def course(
             arose |= {v.invariant for v in verdicts if v.verdict in (HELD, VIOLATED)}
             if wanted is not None and kills(verdicts, wanted):
                 return Course(played, played, frozenset(arose))
-    except TargetError as broke:
+    except UNPLAYABLE as broke:  # some mutants never come to an end in some scenarios
         error = str(broke)
     return Course(None, played, frozenset(arose), error, campaign.exhausted)
 

@@ -13,13 +13,14 @@ class CoordinatorFollows(RunInvariant):
     """The external coordinator has as many engines as there are.
 
     Statement: Of an external coordinator: once it was told of a number of engines, it has counts
-        of so many, and publishes so many; and by the final fence it was told of the number that
-        each change which finished came to.
+        of so many, and publishes so many, the first publish after that apart; and by the final
+        fence it was told of the number that the last change which finished came to.
     Reason: Counts of engines that are gone draw requests to them; an engine of which the
         coordinator does not know reports to nobody, and looks idle for ever.
     Source: vLLM ``v1/engine/coordinator.py`` (``SCALE_ELASTIC_EP``), ``v1/engine/core_client.py``;
         protocol page, section 12.
-    Limits: Clients that tell of themselves. A coordinator that is restarted, which begins with
+    Limits: Clients that tell of themselves. The first publish may be of the step before, of which
+        a coordinator keeps a snapshot while the next step trickles in. A coordinator that is restarted, which begins with
         the number of its first start, is left out, and so is a publish that a scenario speaks.
     """
 
@@ -35,7 +36,7 @@ class CoordinatorFollows(RunInvariant):
         self._judged = context.scenario.topology.coordinator == "external"
         self._queued: list[tuple[int, Record]] = []
         self._handled = 0
-        self._speaks: tuple[Record, ...] = ()
+        self._snapshot_due = False
         self._ended: Record | None = None
 
     def see(self, record: Record) -> None:
@@ -47,7 +48,9 @@ class CoordinatorFollows(RunInvariant):
             case ScaleNoticeHandled():
                 self._handle(record, event)
             case CoordinatorPublished() if event.counts is not None and self._handled:
-                self._size(record, len(event.counts), "publishes counts of")
+                if not self._snapshot_due:
+                    self._size(record, len(event.counts), "publishes counts of")
+                self._snapshot_due = False
             case ScaleEnded(outcome="finished"):
                 self._ended = record
             case StepBegan():
@@ -58,6 +61,7 @@ class CoordinatorFollows(RunInvariant):
     def _handle(self, record: Record, event: ScaleNoticeHandled) -> None:
         if self._handled < len(self._queued):
             self._handled += 1
+            self._snapshot_due = True
             self._size(record, event.engines_after, "has counts of")
 
     def _size(self, record: Record, seen: int, what: str) -> None:

@@ -21,9 +21,13 @@ def verdict(*events, end=END, topology=EXTERNAL, **parts):
 
 
 def test_coordinator_that_follows_holds():
-    found = verdict(published(2), *TOLD, published(3), FINISHED)
+    found = verdict(published(2), *TOLD, published(3), published(3), FINISHED)
     assert held(found)
     assert found.exercised == 3
+
+
+def test_first_publish_may_be_of_the_step_before():
+    assert held(verdict(*TOLD, published(2), published(3), FINISHED))
 
 
 def test_publish_on_the_way_before_the_notice_is_handled_is_of_the_old_size():
@@ -35,7 +39,7 @@ def test_coordinator_that_keeps_its_number_is_violated():
 
 
 def test_publish_of_another_number_is_violated():
-    assert violated(verdict(*TOLD, published(2)), 0, 2)
+    assert violated(verdict(*TOLD, published(3), published(2)), 0, 3)
 
 
 def test_publish_of_the_wave_state_alone_says_nothing_of_engines():

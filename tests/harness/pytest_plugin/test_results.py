@@ -173,7 +173,10 @@ def test_interrupted_scenario_interrupts_pytest(pytester, write, monkeypatch):
     assert pytester.inline_run(*words, no_reraise_ctrlc=True).ret == 2
 
 
-def test_warnings_that_a_suite_makes_errors_change_no_verdict(run, write, monkeypatch, runner):
+@pytest.mark.parametrize("category", [DeprecationWarning, ResourceWarning, UserWarning])
+def test_warnings_that_a_suite_makes_errors_change_no_verdict(
+    run, write, monkeypatch, runner, category
+):
     import warnings
 
     from harness.pytest_plugin import playing
@@ -181,7 +184,7 @@ def test_warnings_that_a_suite_makes_errors_change_no_verdict(run, write, monkey
     fake = playing.run_scenario
 
     def warn(loaded, options):
-        warnings.warn("old", DeprecationWarning, stacklevel=1)
+        warnings.warn("old", category, stacklevel=1)
         return fake(loaded, options)
 
     monkeypatch.setattr(playing, "run_scenario", warn)
