@@ -383,3 +383,14 @@ def test_rank_and_identity_name_each_other(rank, identity):
 @pytest.mark.parametrize("identity", [b"", b"\x01", b"\x01\x00\x00"])
 def test_identity_of_another_length_is_no_rank(identity):
     assert rank_from_identity(identity) is None
+
+
+def test_engines_that_are_used_no_more_are_no_choice_and_return_without_a_report():
+    routing = Routing([R0, R1], waiting_weight=0)
+    routing.apply_stats(1, stats(9, 0))
+    routing.use([R0])
+    assert routing.choose(None, lambda _engine: 5) == R0
+    with pytest.raises(errors.InvalidDataParallelRank):
+        routing.choose(1, lambda _engine: 0)
+    routing.use([R0, R1])
+    assert routing.score(R1, 2) == 2

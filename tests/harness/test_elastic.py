@@ -234,3 +234,50 @@ def test_change_of_the_number_asks_for_its_capability():
     asked = needs(load(INSIDE.format(2, 1, "in-process") + GROW).scenario)
     assert "op.scale" in asked
     assert "op.scale" not in needs(load("steps:\n  - fence: true\n").scenario)
+
+
+def test_engine_that_dies_during_the_change_fails_it():
+    played = perform(
+        INSIDE.format(2, 1, "in-process") + HUNG + "  - engine: {engine: 1, do: {die: sentinel}}\n"
+        "  - finish: grow\n  - expect: {op: grow, outcome: failed, error: EngineCoreDead}\n"
+        "  - open: go\n",
+    )
+    assert held(played)
+
+
+def test_death_while_the_notice_is_awaited_fails_the_change():
+    played = perform(
+        INSIDE.format(2, 1, "in-process")
+        + "engines:\n  - {engine: 0, rules: [{on: utility, method: commit_prepared_elastic_ep, "
+        "do: {reply: null}}]}\n"
+        + GROW
+        + "  - wait: {event: reply, method: commit_prepared_elastic_ep, count: 2}\n  - fence: true\n"
+        "  - expect: {op: grow, outcome: pending}\n"
+        "  - engine: {engine: 0, do: {die: sentinel}}\n  - finish: grow\n"
+        "  - expect: {op: grow, outcome: failed, error: EngineCoreDead}\n",
+    )
+    assert held(played)
+
+
+def test_leaving_engine_that_follows_a_script_answers_before_it_goes():
+    played = perform(
+        HEAD + "topology: {engines: 2, coordinator: in-process}\n"
+        "engines:\n  - {engine: 1, rules: [{on: utility, method: reinitialize_distributed, "
+        "do: [{apply: true}, {delay_ms: 5}, {reply: late}]}]}\n"
+        "steps:\n  - scale: {id: shrink, to: 1}\n  - finish: shrink\n"
+        "  - expect: {op: shrink, outcome: finished}\n"
+        "  - expect: {order: [{event: reply, engine: 1, method: reinitialize_distributed}, "
+        "{event: removed, engine: 1}]}\n",
+    )
+    assert held(played)
+
+
+def test_results_of_a_call_are_those_of_all_engines_that_there_are():
+    played = perform(
+        INSIDE.format(2, 1, "in-process")
+        + GROW
+        + "  - finish: grow\n  - utility: {id: u, method: is_sleeping, via: raw}\n  - finish: u\n"
+        "  - expect: {op: u, outcome: finished, value: [false, false, false]}\n",
+    )
+    assert held(played)
+    assert verdicts(played)["utility.result-order"] == "held"

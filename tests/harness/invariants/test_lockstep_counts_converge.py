@@ -7,7 +7,7 @@ import pytest
 from client.events import CoordinatorPublished
 from harness.invariants.lockstep_counts_converge import CountsConverge
 from harness.trace.events import Fenced, Snapshot, StepBegan
-from mock_engines.events import EngineIdle, RawSent
+from mock_engines.events import EngineIdle, GroupSwitched, RawSent
 from tests.support.lockstep import IDLE, JOINED, born, counts, moved, stuck, verdict
 from tests.support.traces import held, unexercised, violated
 
@@ -114,3 +114,12 @@ def test_coordinator_that_speaks_by_script_is_not_judged():
     steps = [{"coordinator": {"publish": [[[7, 7, 0.0]], 3, True]}}]
     told = (StepBegan(0, "coordinator"), counts(0, 0, 1), published((7, 7), (0, 0)))
     assert unexercised(external(*told, steps=steps))
+
+
+def test_rank_that_left_and_returned_has_reported_nothing_yet():
+    told = (counts(1, 2), published((0, 0), (0, 2)))
+    left = GroupSwitched(0, (0, 1), (0,), False, 1, 0)
+    back = GroupSwitched(1, (0,), (0, 1), False, 1, 0)
+    fresh = published((0, 0), (0, 0))
+    assert violated(external(*told, fresh), 4, 6)
+    assert held(external(*told, left, back, fresh))

@@ -1,6 +1,6 @@
 """routing.score-matches, on hand-written traces."""
 
-from client.events import RequestRegistered, RequestReleased
+from client.events import EnginesChanged, RequestRegistered, RequestReleased
 from harness.invariants.routing_score_matches import ScoreMatches
 from harness.trace.events import Fenced
 from mock_engines.events import StatsSent
@@ -65,3 +65,18 @@ def test_stats_of_an_unknown_index_move_no_score():
 
 def test_a_black_box_cannot_show_it():
     assert "target lacks" in judge(CLS, *END, black=True).reason
+
+
+def test_engine_that_came_is_a_choice_once_it_is_used():
+    came = EnginesChanged((0, 1, 2), (0, 1))
+    used = EnginesChanged((0, 1, 2), (0, 1, 2))
+    busy = (registered("a", 0), registered("b", 1))
+    assert held(judge(CLS, *busy, came, registered("c", 0), *END))
+    assert violated(judge(CLS, *busy, came, used, registered("c", 0), *END), 4)
+
+
+def test_engine_that_left_is_no_choice_and_returns_without_load():
+    left = (stats(1, 5), Fenced("step"), EnginesChanged((0,), (0,)), registered("a", 0))
+    assert unexercised(judge(CLS, *left, *END))
+    back = (EnginesChanged((0, 1), (0, 1)), registered("b", 1))
+    assert held(judge(CLS, *left, *back, *END))

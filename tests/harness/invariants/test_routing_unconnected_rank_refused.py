@@ -1,5 +1,6 @@
 """routing.unconnected-rank-refused, on hand-written traces."""
 
+from client.events import EnginesChanged
 from harness.invariants.routing_unconnected_rank_refused import UnconnectedRankRefused
 from tests.support.traces import (
     END,
@@ -44,3 +45,13 @@ def test_a_request_that_reached_an_engine_is_judged_elsewhere():
 def test_connected_ranks_and_cancelled_calls_are_not_judged():
     assert unexercised(judge(CLS, call("a", rank=1), done("a"), *END))
     assert unexercised(judge(CLS, call("a", rank=7), cancelled("a"), *END))
+
+
+def test_ranks_are_those_that_the_client_uses_while_the_call_is_open():
+    grown, shrunk = EnginesChanged((0, 1, 2), (0, 1, 2)), EnginesChanged((0,), (0,))
+    lost = (call("a", rank=1), failed("a", "Transport"))
+    assert unexercised(judge(CLS, grown, call("a", rank=2), done("a"), *END))
+    assert unexercised(judge(CLS, lost[0], shrunk, lost[1], *END))
+    found = judge(CLS, shrunk, *lost, *END)
+    assert violated(found, 1, 2)
+    assert found.expected.endswith("(connected ranks: [0])")

@@ -7,7 +7,7 @@ from client.events import (
     UtilitySettled,
 )
 from harness.invariants.utility_no_waiter_outlives_call import NoWaiterOutlivesCall
-from harness.trace.events import Fenced, Snapshot
+from harness.trace.events import Fenced, ScaleEnded, ScaleStarted, Snapshot
 from tests.support.traces import (
     END,
     held,
@@ -111,3 +111,10 @@ def test_a_waiter_that_went_with_a_reply_which_was_dropped_holds():
     assert held(judge(CLS, *BEGUN, reply(0, 1), *left, *END))
     silent = (leave("u"), UtilityReleased(2), utility_cancelled("u"))
     assert violated(judge(CLS, *BEGUN, reply(0, 1), *silent, *END), 1, 6)
+
+
+def test_calls_of_a_change_of_the_number_of_engines_are_nobodys():
+    over = (*BEGUN, settled(1, 0), settled(2, 1), result("u"))
+    change = (ScaleStarted("grow", 3), snapshot(9))
+    assert held(judge(CLS, *over, *change, ScaleEnded("grow", 3, "finished", None, ""), *END))
+    assert violated(judge(CLS, *over, snapshot(9), *END), 6)
