@@ -206,7 +206,9 @@ class Balance:
                 self._publishes = max(0, self._publishes - 1)
             case GateOpened():
                 self._broadcasts_due.setdefault(event.engine, 0)
-            case EngineJoined() | EngineDied() | EngineRemoved() | EngineStalled() | EngineResumed():
+            case (
+                EngineJoined() | EngineDied() | EngineRemoved() | EngineStalled() | EngineResumed()
+            ):
                 self._engine(event)
             case StartWaveSeen() if event.engine in self._broadcasts_due:
                 self._broadcasts_due[event.engine] -= 1
