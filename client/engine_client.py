@@ -174,8 +174,8 @@ class EngineClient(AdminMethods, Deployment):
             try:
                 await inner.send_to_engine(registered.engine, frames)
             finally:
-                registered.sent = True
-                inner.handed_over()
+                inner.handed_over()  # who waits for that looks once this call has gone on
+        registered.sent = True
         if registered.abort_due:
             self._abort_worker.follow_up(registered)
         stream.admit()

@@ -23,6 +23,11 @@ def _results_of(verdicts: tuple[Verdict, ...]) -> tuple[VerdictResult, ...]:
 
 
 @functools.lru_cache(maxsize=64)
+def _wished(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    return tuple(v for v in verdicts if v.verdict == VIOLATED and v.level != "must")
+
+
+@functools.lru_cache(maxsize=64)
 def _breaks_a_must(verdicts: tuple[Verdict, ...]) -> bool:
     return any(v.verdict == VIOLATED and v.level == "must" for v in verdicts)
 
@@ -59,6 +64,11 @@ class Attempt:
     def results(self) -> tuple[VerdictResult, ...]:
         """The same, shared by all attempts whose verdicts are alike."""
         return _results_of(self.played.verdicts)
+
+    @property
+    def wished(self) -> tuple[Verdict, ...]:
+        """Violations of a ``should``."""
+        return _wished(self.played.verdicts)
 
     @property
     def violated(self) -> bool:

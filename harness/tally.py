@@ -9,7 +9,7 @@ import msgspec
 
 from harness.attempt import Attempt
 from harness.results import ExpectationResult, ScenarioResult, VerdictResult
-from harness.verdict import NOT_JUDGED, VIOLATED, is_worse, merge_expectations, status_of
+from harness.verdict import NOT_JUDGED, is_worse, merge_expectations, status_of
 
 Wishes = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -34,9 +34,7 @@ class Part(msgspec.Struct, frozen=True):
         """One attempt alone."""
         verdicts = attempt.results
         wishes = tuple(
-            (verdict.invariant, attempt.event_lines(verdict.witness))
-            for verdict in verdicts
-            if verdict.verdict == VIOLATED and verdict.level != "must"
+            [(wish.invariant, attempt.event_lines(wish.witness)) for wish in attempt.wished]
         )
         return cls(tuple(attempt.expectations), verdicts, 1, wishes, (attempt.digest,))
 

@@ -70,6 +70,8 @@ EXCLUDED: Mapping[Key, str] = {
     (scenario.Step, "sample"): "nothing but an expectation reads it",
     (scenario.Step, "wait"): "only for what is sure to come (stages of drafts)",
     (scenario.Step, "connect"): "put in by `mending` where engines join late",
+    (scenario.Step, "scale"): "needs one client, ranks from 0, and releases from 0.27 on",
+    (scenario.Topology, "later"): "only a `scale` step starts them",
     (scenario.Topology, "engines"): "ranks are counted by `mending`",
     (scenario.Topology, "transport"): "follows from the coordinator and the frontends",
     (scenario.Topology, "data_parallel_size"): "follows from the ranks; config contradicts it",

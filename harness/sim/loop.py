@@ -177,10 +177,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         if self._record_labels:
             choose = partial(choose, labels=self._labels)
         interruptions, limit = self._interruptions, self._step_limit
-        steps = self.steps
+        steps = before = self.steps
         try:
-            while steps < limit:
-                steps += 1
+            for steps in range(before + 1, limit + 1):  # noqa: B007  (kept below)
                 if interruptions:
                     raise KeyboardInterrupt
                 n = len(ready)

@@ -149,6 +149,8 @@ class Pipe:
 
     def clear(self) -> None:
         """Drop what was not delivered, control steps and what still travels included."""
+        if not self._queue and not self._travelling:
+            return
         self._queue.clear()
         self._travelling = 0
         self._epoch += 1

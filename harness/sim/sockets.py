@@ -112,10 +112,11 @@ class SimSocket:
             return
         self.closed = True
         self._inbox.clear()
-        for reader in self._readers:
-            if not reader.done():
-                reader.set_result(None)
-        self._readers.clear()
+        if self._readers:
+            for reader in self._readers:
+                if not reader.done():
+                    reader.set_result(None)
+            self._readers.clear()
         self._close()
         self._network.forget(self)
 
@@ -237,7 +238,8 @@ class ConnectingSocket(SimSocket):
         await self._put(self.up, message_of(frames))
 
     def _close(self) -> None:
-        self.up.wake_writers()
+        if self.up.writers:
+            self.up.wake_writers()
         linger_ms = self.options.linger_ms
         if linger_ms > 0:
             self._linger_until_us = self._loop.now_us + 1000 * linger_ms
@@ -371,7 +373,8 @@ class BoundSocket(SimSocket):
                 peer.down.clear()
             if not self._network.over:
                 peer.down.put(partial(peer.lost, self))
-            peer.down.wake_writers()
+            if peer.down.writers:
+                peer.down.wake_writers()
 
     def waits(self, future: asyncio.Future[object]) -> str | None:
         """See ``SimSocket``; also knows who waits for room to send."""

@@ -97,9 +97,9 @@ class Recorder:
         now_us = self._now_us
         if now_us is None:
             now_us = self._now_us = _clock_of(asyncio.get_running_loop())
-        record = Record(self._next, now_us(), event)
-        self._next += 1
-        cls = event.__class__
+        number = self._next
+        self._next = number + 1
+        record = Record(number, now_us(), event)
         # Not isinstance: where it says no of a struct, it takes eight times as long.
         if event.__class__ is CallStarted:
             self._calls[event.op] = event
@@ -107,8 +107,9 @@ class Recorder:
             self.records.append(record)
         else:
             self._digest = zlib.crc32(_text(event).encode(), self._digest)
-        if self._judge is not None:
-            self._judge.feed(record)
+        if (judge := self._judge) is not None:
+            judge.feed(record)
+        cls = event.__class__
         heard = self._heard
         if heard is None or cls in heard:
             for listener in [hear for hear, kinds in self._listeners if not kinds or cls in kinds]:

@@ -11,7 +11,8 @@ from harness.results import ScenarioResult
 from harness.runner import RunOptions, run_scenario
 from tests.support.stories import load
 
-WARM_UP = 200
+WARM_UP = 1_000
+"""Enough for the caches to hold what most runs of this scenario have in common."""
 RUNS = 2_000
 GROWTH_MAX = RUNS // 4
 """Blocks of memory that may be there more afterwards; a run that leaves one object leaves RUNS."""

@@ -51,6 +51,7 @@ KILLERS = {
     "grpc-rank-ignored": "routing/grpc-rank-text-is-trimmed",
     "rank-taken-for-a-position": "routing/global-start-index",
     "rank-truncated": "routing/grpc-rank-not-connected",
+    "removed-engine-still-used": "elastic/removed-rank-refused",
     "stats-index-truncated": "routing/stats-of-an-index-beyond-two-bytes",
     "stats-replace-in-flight": "routing/what-is-in-flight-counts-beside-stats",
     "ties-to-the-last-engine": "routing/stats-of-an-index-beyond-two-bytes",
@@ -74,6 +75,7 @@ KILLERS = {
     "start-wave-to-its-sender": "waves/engine-notified-stale-wave",
     "wave-counter-wraps": "findings/a-wave-at-the-end-of-its-range",
     # external coordinator
+    "counts-of-removed-engines-kept": "elastic/shrink-under-load",
     "external-completions-counted": "waves/external-coordinator-restarts",
     "external-coordinator-rewinds": "waves/external-stale-first-request",
     "external-first-request-leaves-running-false": "waves/external-coordinator-restarts",
@@ -81,6 +83,7 @@ KILLERS = {
     "external-gate-opens-at-once": "handshake/external-one-engine-never-subscribes",
     "external-stale-request-leaves-out-target": "waves/external-stale-first-request",
     "external-start-wave-not-passed-on": "waves/external-engine-start-is-passed-on",
+    "new-engines-not-counted": "elastic/coordinator-counts-follow",
     "publish-read-one-wave-ahead": "waves/external-coordinator-restarts",
     # handshake
     "gate-opens-at-the-first-subscription": "handshake/one-engine-never-subscribes",
@@ -127,6 +130,12 @@ KILLERS = {
     "waiting-request-needs-no-dummy": "lockstep/one-rank-has-work-for-many-steps",
     "wake-up-of-a-past-wave-followed": "lockstep/a-wake-up-that-comes-after-its-wave",
     "wake-up-taken-for-running": "lockstep/external-wake-up-that-nobody-follows",
+    "new-rank-heeds-starts": "elastic/request-during-a-change-waits",
+    "new-rank-keeps-wave-zero": "elastic/stale-request-at-a-new-rank",
+    # elastic changes
+    "leaving-rank-not-aborted": "elastic/shrink-under-load",
+    "new-engine-used-before-the-resume": "elastic/new-rank-before-its-resume",
+    "size-not-announced": "elastic/grow-under-load",
     # health
     "death-of-an-engine-ignored": "lifecycle/engine-core-dead",
     "failure-ends-one-engine-only": "hostile/empty-frame",
