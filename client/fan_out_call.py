@@ -92,7 +92,10 @@ class FanOutCall(Generic[T]):
         finally:
             self._inner.calls.remove(self._tasks)
             self._done.cancel()  # parts that end from now on are of no account
-            await self._tasks.close()
+            try:
+                await self._tasks.close()
+            finally:
+                del self._tasks  # it refers to this call, which is over
 
     def _prepare(self, engine: Identity, guard: UtilityGuard) -> Prepared:
         inner, rank = self._inner, self._inner.ranks[engine]

@@ -104,7 +104,10 @@ class OutputStream:
                 case EngineCoreOutput() as output:
                     return output
                 case ClientError() as error:
-                    raise error
+                    try:
+                        raise error
+                    finally:
+                        del error  # it has this frame in its traceback
                 case End():
                     raise StopAsyncIteration
                 case Pending():

@@ -70,6 +70,7 @@ class Activity:
                 await self.gates.wait(gate, lambda: self._set(task, blocked=False))
         finally:
             self._set(task, blocked=False)
+            task = None  # its exception has this frame, and so would refer to itself
 
     def hold(self) -> None:
         """Stop everything; follow it up with ``go_on_at``."""
@@ -122,8 +123,8 @@ class Activity:
 
     async def until(self, holds: Holds) -> None:
         """Wait until a condition on the engine's state holds; at once if it does."""
-        task = asyncio.current_task()
         while not holds():
+            task = asyncio.current_task()
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             condition = _Condition(holds, future, task)
             self._conditions.append(condition)
@@ -134,6 +135,7 @@ class Activity:
                 if condition in self._conditions:
                     self._conditions.remove(condition)
                 self._set(task, blocked=False)
+                del task, condition  # as above
 
     def changed(self) -> None:
         """The engine's state changed: release those whose condition holds now."""

@@ -281,6 +281,9 @@ class Cluster:
             if isinstance(handle, Endpoint):
                 handle.let_go()
         self._handles.clear()
+        if self._group is not None:
+            self._group.let_go()
+        self._waves = self._elastic = self._group = None
 
     def _handle(self, rank: int) -> EngineHandle:
         try:

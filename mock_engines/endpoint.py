@@ -236,6 +236,10 @@ class Endpoint:
 
     def let_go(self) -> None:
         """Forget the engine's state: it refers to this. It must have been stopped."""
+        if self._actor.stepping is not None:
+            self._actor.stepping.let_go()
+            self._actor.stepping = None
+        self._stepping = None
         del self._actor
 
     # --- joining ----------------------------------------------------------------------------

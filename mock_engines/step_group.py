@@ -96,6 +96,10 @@ class StepGroup:
         self._members.pop(rank, None)
         self._dead.pop(rank, None)
 
+    def let_go(self) -> None:
+        """Forget the members: they refer to this. All must have been stopped."""
+        self._members.clear()
+
     # --- meeting ----------------------------------------------------------------------------
 
     async def meet(self, member: Member, effect: Enter) -> Any:

@@ -138,6 +138,10 @@ class Stepping:
         self._inbox.append(item)
         self._group.stir()
 
+    def let_go(self) -> None:
+        """Forget the rank: it refers to this. It must have been stopped."""
+        del self.rank
+
     # --- the loop ---------------------------------------------------------------------------
 
     async def run(self) -> None:

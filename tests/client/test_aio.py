@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from client.aio import (
+    Deadline,
     DeadlineExceeded,
     Mailbox,
     MailboxClosed,
@@ -14,6 +15,7 @@ from client.aio import (
     Turnstile,
     turn,
     with_deadline,
+    within,
 )
 from harness.sim.loop import SimLoop
 from harness.strategies import make_strategy
@@ -185,6 +187,81 @@ def test_with_deadline_cancelled_cancels_what_it_waits_for(run):
         assert ended == [1]
 
     run(story())
+
+
+def test_within_returns_raises_or_gives_up_in_the_task_that_waits(run):
+    async def story():
+        assert await within(value_of(7, after=2), 60.0) == 7
+        with pytest.raises(ZeroDivisionError):
+            await within(value_of(ZeroDivisionError(), after=2), 60.0)
+        with pytest.raises(DeadlineExceeded):
+            await within(never(), 0.001)
+        task = asyncio.current_task()
+        assert (task.cancelling(), asyncio.all_tasks()) == (0, {task})
+        return await value_of(1, after=2)
+
+    if run is on_stock:
+        assert run(story()) == 1
+    else:  # `all_tasks` is asyncio's own list, in which the simulated loop's tasks are too
+        assert SimLoop(make_strategy("fifo", 0, 0)).run(story()) == 1
+
+
+def test_within_lets_a_cancellation_from_elsewhere_through(run):
+    async def story():
+        task = spawn(within(never(), 60.0))
+        await turns()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(story())
+
+
+def test_within_keeps_a_result_that_comes_in_spite_of_the_cancellation(run):
+    async def stubborn():
+        try:
+            await never()
+        except asyncio.CancelledError:
+            return 7
+
+    async def story():
+        assert await within(stubborn(), 0.001) == 7
+        assert asyncio.current_task().cancelling() == 0
+
+    run(story())
+
+
+def test_one_timer_watches_all_waits_of_a_deadline_each_with_its_own_limit():
+    async def story():
+        loop = asyncio.get_running_loop()
+        deadline = Deadline()
+
+        async def wait(seconds, work):
+            deadline.begin(seconds)
+            try:
+                return await work
+            except asyncio.CancelledError:
+                deadline.check()
+                raise
+            finally:
+                deadline.end()
+
+        for number in range(5):
+            assert await wait(10.0, value_of(number, after=1)) == number
+            assert loop.pending_timers == 1
+        await asyncio.get_running_loop().settled()
+        with pytest.raises(DeadlineExceeded):
+            await wait(2.0, never())  # sooner than the timer that is set
+        assert loop.time() == 2.0
+        with pytest.raises(DeadlineExceeded):
+            await wait(30.0, never())  # later
+        assert loop.time() == 32.0
+        deadline.begin(1.0)
+        deadline.end()
+        deadline.close()
+        assert loop.pending_timers == 0
+
+    on_sim(story())
 
 
 def test_turnstile_is_entered_in_the_order_of_asking(run):

@@ -16,6 +16,8 @@ WARM_UP = 1_000
 RUNS = 2_000
 GROWTH_MAX = RUNS // 4
 """Blocks of memory that may be there more afterwards; a run that leaves one object leaves RUNS."""
+FOR_A_CAMPAIGN = 5
+"""Objects in circles that a campaign may leave, however many schedules it has."""
 SMALL = """topology: {engines: 1}
 steps:
   - call: {id: a}
@@ -34,6 +36,20 @@ def blocks() -> int:
     """Blocks that Python has allocated, without what only waits for a collection."""
     gc.collect()
     return sys.getallocatedblocks()
+
+
+@pytest.mark.parametrize("engines", [1, 3])
+def test_a_run_leaves_nothing_to_the_garbage_collector(engines: int):
+    story = load(SMALL.replace("engines: 1", f"engines: {engines}, coordinator: in-process"))
+    options = RunOptions(schedules=5, strategy="random")
+    assert run_scenario(story, options).status == "held"  # imports, caches
+    gc.collect()
+    gc.disable()
+    try:
+        assert run_scenario(story, options).schedules == 5
+        assert gc.collect() < FOR_A_CAMPAIGN
+    finally:
+        gc.enable()
 
 
 @pytest.mark.slow

@@ -163,6 +163,7 @@ def _child(tree: str, tests: list[str], outcome: str, log: str, keep_bytecode: b
         # A mutant such as ``n is 0`` is to die of what it does, not of the compiler's advice.
         "-W", "ignore::SyntaxWarning",
         "--rootdir", tree, "-c", f"{tree}/pyproject.toml",
+        "-p", "no:wavecheck",  # it would be the installed one, or of a tree without it
     ]  # fmt: skip
     code = int(pytest.main([*arguments, *tests], plugins=[witness]))
     for name in OURS[:3]:

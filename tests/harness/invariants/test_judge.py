@@ -121,6 +121,26 @@ def test_the_final_fence_is_known_though_a_checker_does_not_ask_for_fences():
     assert first.fenced == Record(1, 1, Fenced("end"))
 
 
+def test_what_the_scenario_says_is_found_once_for_all_runs_that_share_what_they_keep():
+    found: list[RunContext] = []
+
+    def ranks(context: RunContext) -> tuple[int, ...]:
+        found.append(context)
+        return context.ranks
+
+    class Asking(First):
+        def __init__(self, context: RunContext) -> None:
+            super().__init__(context)
+            assert context.once(ranks) == (0, 1)
+
+    context = RunContext(scenario(), Version("0.33.0"), WHITE, (0, 1))
+    for _ in range(3):
+        Judge((Asking,), context)
+    assert len(found) == 1
+    Judge((Asking,), RunContext(scenario(), Version("0.33.0"), WHITE, (0, 1)))
+    assert len(found) == 2
+
+
 def test_two_judges_of_one_context_keep_their_books_apart():
     context = RunContext(scenario(), Version("0.33.0"), WHITE, (0, 1))
     MADE.clear()

@@ -109,9 +109,12 @@ def test_every_declared_operation_is_one_that_a_scenario_can_ask_for():
         "op.server-info": "expect: {server_info: {world_size: 1}}",
         "op.shutdown": "shutdown: {}",
         "op.connect-error": "expect: {connect: ok}",
+        "op.scale": "scale: {id: a, to: 3}",
     }
     for capability, step in asking.items():
-        assert capability in needs(load(f"steps:\n  - {step}\n").scenario), capability
+        topology = 'profiles: ">=0.33"\ntopology: {later: 1}\n' if capability == "op.scale" else ""
+        story = f"{topology}steps:\n  - {step}\n"
+        assert capability in needs(load(story).scenario), capability
     leaving = {"op.cancel": "cancel", "op.drop": "drop", "op.abort": "abort"}
     for capability, verb in leaving.items():
         story = f"steps:\n  - call: {{id: a}}\n  - {verb}: a\n"
