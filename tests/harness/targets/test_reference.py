@@ -112,7 +112,11 @@ def test_every_declared_operation_is_one_that_a_scenario_can_ask_for():
         "op.scale": "scale: {id: a, to: 3}",
     }
     for capability, step in asking.items():
-        topology = 'profiles: ">=0.33"\ntopology: {later: 1}\n' if capability == "op.scale" else ""
+        topology = (
+            'profiles: ">=0.33"\ntopology: {later: 1, coordinator: in-process}\n'
+            if capability == "op.scale"
+            else ""
+        )
         story = f"{topology}steps:\n  - {step}\n"
         assert capability in needs(load(story).scenario), capability
     leaving = {"op.cancel": "cancel", "op.drop": "drop", "op.abort": "abort"}
