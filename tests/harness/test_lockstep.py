@@ -7,6 +7,8 @@ import itertools
 import pytest
 
 from client.protocol.profiles import RELEASES
+from harness.scenario.loader import builtin_dir
+from harness.scenario.loader import load as load_file
 from harness.scenario.problems import ScenarioFileError
 from mock_engines import events
 from tests.support.stories import WORLDS, load, of, perform, statuses
@@ -127,6 +129,43 @@ def test_a_rank_that_reconnects_goes_on_where_it_was(world):
     )
     assert held(played)
     assert of(played, events.EngineDied) == []
+
+
+@IN_BOTH
+def test_a_rank_that_reconnects_in_the_middle_of_a_wave_sends_nothing_meanwhile_and_loses_nothing(
+    world,
+):
+    played = perform(
+        TOGETHER.replace("lockstep}", "lockstep, lockstep: {step_ms: 1}}")
+        + "steps:\n  - call: {id: a, rank: 1, max_tokens: 60}\n  - wait: {event: output, count: 2}\n"
+        "  - engine: {engine: 1, rejoin: true}\n  - finish: a\n"
+        "  - expect: {op: a, outcome: finished, tokens: 60}\n",
+        WORLDS[world](),
+    )
+    assert held(played)
+
+
+def test_a_request_that_only_takes_effect_is_never_taken_up_by_the_loop():
+    played = perform(
+        TOGETHER + "open_at_end: [a]\n"
+        "engines:\n  - {engine: 0, rules: [{on: add, do: {apply: true}}]}\n"
+        "steps:\n  - call: {id: a, rank: 0}\n  - wait: {event: add}\n  - fence: true\n"
+        "  - expect: {op: a, outcome: pending}\n  - expect: {engine: 0, state: {requests: [a]}}\n"
+        "  - abort: [a]\n  - fence: true\n  - expect: {engine: 0, state: {requests: []}}\n",
+        WORLDS["sim"](),
+    )
+    assert held(played)
+    assert of(played, events.OutputSent) == []
+
+
+@pytest.mark.parametrize("fault", ["paused-twice", "resumed-twice"])
+def test_engines_without_an_open_fault_keep_the_promise_of_its_scenario(fault):
+    broken = load_file(builtin_dir() / "lockstep" / f"{fault}.yaml").scenario
+    pace = broken.topology.lockstep.model_copy(update={"mended": [fault]})
+    topology = broken.topology.model_copy(update={"lockstep": pace})
+    played = perform(broken.model_copy(update={"topology": topology}))
+    assert held(played)
+    assert not held(perform(broken))
 
 
 @pytest.mark.parametrize(("how", "finish"), [("abort", "abort"), ("drain", "length")])
