@@ -215,8 +215,6 @@ class Endpoint:
             msg = f"engine {self.setup.rank} never learnt where to connect"
             raise ScriptError(msg)
         await self._activity.running()
-        if self._actor.stepping is not None:
-            self._actor.stepping.connected = False
         self._disconnect(loop_too=not self._alive)
         if not self._alive:
             self._actor.engine = self._fresh_engine()
@@ -308,8 +306,6 @@ class Endpoint:
             msg = f"engine {self.setup.rank} steps with others, which needs a coordinator"
             raise ScriptError(msg)
         if self._actor.stepping is not None:
-            self._actor.stepping.connected = True
-            self._activity.changed()
             return
         self._actor.stepping = Stepping(
             self.setup,

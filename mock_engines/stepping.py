@@ -99,7 +99,6 @@ class Stepping:
             other=self._other,
             joins=setup.joins,
         )
-        self.connected = True
         self._group = lockstep.group
         self._pace: Pace = pace
         self._engine = engine
@@ -170,7 +169,6 @@ class Stepping:
                     await self._step_time()
                 return await self._group.meet(self, effect)
             case Send():
-                await self.activity.until(lambda: self.connected)
                 await self.activity.running()
                 await self._send(effect.client, effect.output)
             case Ignored(start, why):

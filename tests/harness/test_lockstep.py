@@ -132,14 +132,12 @@ def test_a_rank_that_reconnects_goes_on_where_it_was(world):
 
 
 @IN_BOTH
-def test_a_rank_that_reconnects_in_the_middle_of_a_wave_sends_nothing_meanwhile_and_loses_nothing(
-    world,
-):
+def test_a_rank_that_reconnects_in_the_middle_of_a_wave_goes_on(world):
     played = perform(
-        TOGETHER.replace("lockstep}", "lockstep, lockstep: {step_ms: 1}}")
-        + "steps:\n  - call: {id: a, rank: 1, max_tokens: 60}\n  - wait: {event: output, count: 2}\n"
+        TOGETHER + "steps:\n  - call: {id: a, rank: 1, max_tokens: 2000}\n"
+        "  - wait: {event: output, count: 2}\n"
         "  - engine: {engine: 1, rejoin: true}\n  - finish: a\n"
-        "  - expect: {op: a, outcome: finished, tokens: 60}\n",
+        "  - expect: {op: a, outcome: finished, tokens: 2000}\n",
         WORLDS[world](),
     )
     assert held(played)
@@ -253,6 +251,15 @@ def test_counts_are_published_when_they_change(release):
 def test_what_engines_that_step_together_cannot_do_is_refused(story, says):
     with pytest.raises(ScenarioFileError, match=says.replace("(", r"\(")):
         load(story + "steps:\n  - call: {id: a}\n  - finish: a\n  - open: g\n")
+
+
+@pytest.mark.parametrize("pace", ["step_ms: [5, 1]", "step_ms: -1", "step_ms: [0, 3600001]"])
+def test_a_pace_that_no_clock_has_is_refused(pace):
+    with pytest.raises(ScenarioFileError, match="step_ms is a time, or"):
+        load(
+            f"topology: {{coordinator: in-process, waves: lockstep, lockstep: {{{pace}}}}}\n"
+            "steps:\n  - call: {id: a}\n"
+        )
 
 
 def test_only_engines_that_step_together_are_shut_down_in_order():
