@@ -57,6 +57,7 @@ def merge_repeats(plays: Sequence[ScenarioResult], word: Word = status_word) -> 
         status=status,
         reason=reason,
         known=tuple(dict.fromkeys(name for play in plays for name in play.known)),
+        known_because=plays[0].known_because,
         error=shown.error if status in {ERROR, VIOLATED} else None,
         expectations=merge_expectations(play.expectations for play in plays),
         verdicts=merge_all(play.verdicts for play in plays),

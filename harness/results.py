@@ -70,6 +70,7 @@ class ScenarioResult:
             ``unstable`` if repeats of it differ.
         known: what the scenario's ``known`` entries predict for this release of a real
             frontend: invariant ids, or ``expectation``; empty for the reference client.
+        known_because: for each of these whose fault it is, why, and a link; not part of the JSON.
         error: what failed in us or in the target, or ``None``; of a violated scenario, what
             failed once the violation had been seen.
         schedules, trials: how many were played.
@@ -118,3 +119,4 @@ class ScenarioResult:
     exhausted: bool = False
     departures: tuple[str, ...] | None = None
     failure_unwritten: tuple[str, str] | None = None
+    known_because: tuple[tuple[str, str], ...] = ()

@@ -24,7 +24,7 @@ from harness.mutants import find_mutant
 from harness.play import PlaySpec, play, schedule_digest
 from harness.results import ScenarioResult
 from harness.scenario.loader import LoadedScenario
-from harness.scenario.model import Scenario
+from harness.scenario.model import Known, Scenario
 from harness.scenario.needs import needs
 from harness.shrink.promise import Promise
 from harness.shrink.retelling import retold
@@ -46,8 +46,9 @@ from harness.verdict import (
     ERROR,
     NOT_JUDGED,
     VIOLATED,
+    applying,
     most_telling,
-    predicted,
+    reasons_of,
 )
 from mock_engines.parts import EngineParts
 
@@ -224,15 +225,15 @@ class Campaign:
             wanted = max(wanted, planned_trials(self._loaded.scenario))
         return wanted
 
-    def _predicted(self) -> tuple[str, ...]:
-        """What ``known`` predicts here.
+    def _applying(self) -> list[Known]:
+        """The ``known`` entries that speak of what is played here.
 
         Most entries speak of releases, not of our own client or server.
         """
         program = program_of(self._target)
         if program is None or is_reference(self._options.frontend):
             program = ""
-        return predicted(self._loaded.scenario.known, self._profile.version, program)
+        return applying(self._loaded.scenario.known, self._profile.version, program)
 
     def _deadline(self) -> float | None:
         """When a race has used up its budget, on the monotonic clock; ``None``: it has none.
@@ -243,7 +244,7 @@ class Campaign:
         scenario, budget = self._loaded.scenario, self._options.race_budget_s
         if budget is None or scenario.trials is None or not self._target.black_box:
             return None
-        if self._predicted():
+        if self._applying():
             return None
         return time.monotonic() + budget  # noqa: TID251 - real time is what is spent
 
@@ -320,9 +321,11 @@ class Campaign:
             own_invariants=self._loaded.scenario.invariants,
             deterministic=self._target.deterministic,
         )
+        known = self._applying()
         return replace(
             result,
-            known=self._predicted(),
+            known=tuple(dict.fromkeys(entry.invariant for entry in known)),
+            known_because=reasons_of(known),
             explored="" if search is None else search.told(held=held),
             exhausted=search is not None and search.finished,
         )

@@ -127,14 +127,27 @@ def predicted(known: Iterable[Known], release: Version, target: str = "vllm-rs")
     ``target``: whose release it is, ``""`` for ours; entries of another target predict nothing,
     but those of the protocol predict something for all.
     """
-    found = [
-        entry.invariant
+    return tuple(dict.fromkeys(entry.invariant for entry in applying(known, release, target)))
+
+
+def applying(known: Iterable[Known], release: Version, target: str) -> list[Known]:
+    """The ``known`` entries that speak of a release of this target."""
+    return [
+        entry
         for entry in known
         if entry.target in {target, "protocol"}
         and (entry.introduced_in is None or Version(entry.introduced_in) <= release)
         and (entry.fixed_in is None or release < Version(entry.fixed_in))
     ]
-    return tuple(dict.fromkeys(found))
+
+
+def reasons_of(known: Iterable[Known]) -> tuple[tuple[str, str], ...]:
+    """For each invariant of ``known`` entries whose fault it is, and where one reads of it."""
+    told: dict[str, str] = {}
+    for entry in known:
+        whose = "the protocol, whoever follows it" if entry.target == "protocol" else entry.target
+        told.setdefault(entry.invariant, f"a fault of {whose}: {entry.reason} ({entry.link})")
+    return tuple(told.items())
 
 
 def most_telling(

@@ -201,9 +201,10 @@ class ExchangeHeld(msgspec.Struct, frozen=True, gc=False):
         engine: the rank that came last.
         number: how many exchanges this one makes.
         waves: (rank, wave, step of the wave) of each.
-        unfinished: ranks that said that they have work.
+        unfinished: ranks that have work.
         pausing: ranks that said that they were told to pause.
         goes_on: what all were told: somebody has work, or not all were told to pause yet.
+        claimed: ranks that said that they have work.
     """
 
     engine: int
@@ -212,6 +213,7 @@ class ExchangeHeld(msgspec.Struct, frozen=True, gc=False):
     unfinished: tuple[int, ...]
     pausing: tuple[int, ...]
     goes_on: bool
+    claimed: tuple[int, ...] = ()
 
 
 class RanksStuck(msgspec.Struct, frozen=True, gc=False):

@@ -157,6 +157,7 @@ class StepGroup:
                 unfinished=unfinished,
                 pausing=tuple(r.rank for r in states if r.pending_pause),
                 goes_on=goes_on,
+                claimed=self.collectives.claimed,
             )
         )
 

@@ -333,11 +333,15 @@ class Stepping:
     def describe(self) -> str:
         """Say what it is at, in a few words."""
         rank = self.rank
-        parts = [f"{'running' if rank.running else 'idle'} at wave {rank.wave}"]
+        parts = [f"{'running' if rank.running else 'not running'}, wave {rank.wave}"]
         if rank.running:
             parts.append(f"step {rank.step_count}")
         running, waiting = rank.scheduler.counts
-        parts.append(f"{running} requests running, {waiting} waiting")
+        parts.append(
+            f"requests: {running} running, {waiting} waiting"
+            if running or waiting
+            else "no requests"
+        )
         if rank.pending_pause:
             parts.append("told to pause, not all have agreed")
         elif rank.ignores_starts:

@@ -7,38 +7,40 @@ that went: the way is followed from the rank back to whoever should have sent it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 
+from client.protocol.profiles import profile_for
+from harness.invariants._deadlock_calls import NOT_PAUSED, CallTrail, of_op
 from harness.invariants._deadlock_wakes import Reason, Split, WakeTrail
-from harness.invariants._fanouts import FanOut, FanOutBook
-from harness.invariants._lockstep import RESUME_METHODS, GroupBook
+from harness.invariants._fanouts import FanOutBook
+from harness.invariants._lockstep import (
+    PAUSE_METHODS,
+    RESUME_METHODS,
+    GroupBook,
+    engine_release,
+    named,
+)
+from harness.invariants._spinning import SpinTrail
 from harness.invariants._wakes import WakeBook
+from harness.invariants.base import RunContext
 from harness.trace.events import Record
 from mock_engines.events import (
     ExchangeHeld,
+    RanksSpin,
     RanksStuck,
-    UtilityReplySent,
     UtilitySeen,
 )
 
+_CITED = re.compile(r"#(\d+)")
+STATES_MAX = 8
+"""Different states that a report shows."""
 OF_CALLS = {
     "resume": RESUME_METHODS,
     "barrier": ("barrier",),
     "collective_rpc": ("collective_rpc",),
 }
 """Meetings that a call brings ranks to → its methods; into the others they come by stepping."""
-
-
-def named(ranks: Iterable[int]) -> str:
-    """``engine 1``, or ``engines 1, 2``; the first eight."""
-    each = list(ranks)
-    text = ", ".join(str(rank) for rank in each[:8]) + (" …" if len(each) > 8 else "")
-    return f"engine{'' if len(each) == 1 else 's'} {text}"
-
-
-def wait_s(ranks: Sequence[int]) -> str:
-    """``waits`` or ``wait``, as the number of ranks wants it."""
-    return "waits" if len(ranks) == 1 else "wait"
 
 
 class Detective:
@@ -57,7 +59,9 @@ class Detective:
         self._group = group
         self._wakes = wakes
         self._fans = fans
-        self._trail = WakeTrail(group, wakes, split)
+        self._calls = CallTrail(group, wakes)
+        self._trail = WakeTrail(group, wakes, fans, self._calls, split)
+        self._spins = SpinTrail(group, wakes, fans, self._calls)
 
     def why(self, rank: int, stuck: RanksStuck) -> Reason:
         """Say why ``rank`` does not come to where others wait for it."""
@@ -71,6 +75,10 @@ class Detective:
         if methods := OF_CALLS.get(kind):
             return self._call(rank, stuck.entered[0][0], methods)
         return self._pause(rank, stuck) or self._trail.why(rank, stuck)
+
+    def spins(self, spin: RanksSpin, ranks: Sequence[int]) -> Reason:
+        """Say why ``ranks`` step without end though nobody has work."""
+        return self._spins.why(spin, ranks)
 
     # --- it cannot come ---------------------------------------------------------------------
 
@@ -101,7 +109,7 @@ class Detective:
         """It waits in turn for those who wait for it; a call may have brought one side there."""
         group, kind = elsewhere
         here = [each for each, _ in stuck.entered if each != rank]
-        short = f"engine {rank} {wait_s([rank])} in {group} {kind} itself"
+        short = f"engine {rank} waits in {group} {kind}"
         would = "all ranks enter the same operations in the same order"
         sides = [
             (their, caller, late)
@@ -113,10 +121,58 @@ class Detective:
         ]
         for their, caller, late in sides:
             found = self._call(late, caller, OF_CALLS[their])
-            return Reason(f"{short}; {found.short}", found.would, found.lines, found.witness)
+            lines, witness = self._meanwhile(caller, late, their)
+            would = f"{named(sorted({caller, late}))} enter {their} together, or step together"
+            return Reason(
+                f"{short}; {found.short}", would, (*found.lines, *lines), (*found.witness, *witness)
+            )
         other = here[0] if here else rank
         lines, witness = self._apart(rank, kind, other, dict(stuck.entered).get(other, ""))
         return Reason(short, would, lines, witness)
+
+    def _meanwhile(
+        self, caller: int, late: int, their: str
+    ) -> tuple[tuple[str, ...], tuple[Record, ...]]:
+        """What the one that a call brought there has missed, and the other one waits for."""
+        lines: list[str] = []
+        witness: list[Record] = []
+        began, by = self._trail.began(late)
+        if began is not None and self._group.states[late].running:
+            lines.append(f"engine {late} began to run at #{began.seq}{by}")
+            witness.append(began)
+        mine = self._calls.unanswered(caller, OF_CALLS[their])
+        if mine is not None and isinstance(mine.event, UtilitySeen):
+            lines.append(self._when(caller, mine, mine.event))
+            for record in self._wakes.of(caller).seen:
+                if record.seq > mine.seq:
+                    lines.append(
+                        f"START_DP_WAVE reached engine {caller} after it (#{record.seq}), and waits"
+                    )
+                    witness.append(record)
+                    break
+        for each in sorted({caller, late}):
+            pause = self._calls.unanswered(each, PAUSE_METHODS)
+            said = (
+                mine is not None and each == caller and pause is not None and pause.seq < mine.seq
+            )
+            if pause is not None and not said and isinstance(pause.event, UtilitySeen):
+                fan = self._fans.by_call.get(pause.event.call_id)
+                what = f"{pause.event.method}{of_op(fan)}"
+                lines.append(f"engine {each} has not answered {what} (#{pause.seq})")
+                witness.append(pause)
+        return tuple(lines), tuple(witness)
+
+    def _when(self, rank: int, record: Record, call: UtilitySeen) -> str:
+        """What the rank was at when the call came that it waits in."""
+        came = f"when {call.method} came (#{record.seq})"
+        pause = self._calls.unanswered(rank, PAUSE_METHODS)
+        if pause is not None and pause.seq < record.seq and isinstance(pause.event, UtilitySeen):
+            what = f"{pause.event.method}{of_op(self._fans.by_call.get(pause.event.call_id))}"
+            return f"engine {rank} had not answered {what} (#{pause.seq}) yet {came}"
+        state = self._calls.state_at(call.call_id)
+        again = ": there was nothing to resume" if state == NOT_PAUSED else ""
+        again = again if call.method in RESUME_METHODS else ""
+        return f"engine {rank} was {state} {came}{again}"
 
     def _apart(
         self, rank: int, kind: str, other: int, their: str
@@ -141,7 +197,7 @@ class Detective:
 
     def _call(self, rank: int, caller: int, methods: Sequence[str]) -> Reason:
         """What became of the call at ``rank`` that brought ``caller`` where it waits."""
-        mine = self._unanswered(caller, methods)
+        mine = self._calls.unanswered(caller, methods)
         if mine is None:
             text = f"nothing brought engine {rank} there"
             return Reason(text, f"a call that engine {rank} enters it for")
@@ -149,67 +205,9 @@ class Detective:
         method = mine.event.method
         fan = self._fans.by_call.get(mine.event.call_id)
         would = f"engine {rank} takes {method}, too, and enters"
-        lines = [f"{method}{_of(fan)} reached engine {caller} (#{mine.seq}), which entered"]
-        short, line, witness = self._part(rank, method, fan)
+        lines = [f"{method}{of_op(fan)} reached engine {caller} (#{mine.seq}), which entered"]
+        short, line, witness = self._calls.part(rank, method, fan)
         return Reason(short, would, (*lines, *line), (mine, *witness))
-
-    def _unanswered(self, rank: int, methods: Sequence[str]) -> Record | None:
-        for record in reversed(self._wakes.of(rank).calls):
-            event = record.event
-            assert isinstance(event, UtilitySeen)
-            if event.method in methods and event.call_id not in self._wakes.replies:
-                return record
-        return None
-
-    def _part(
-        self, rank: int, method: str, fan: FanOut | None
-    ) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
-        """One engine's part of a fan-out: short, lines, witness."""
-        call_id = None if fan is None else fan.call_at(rank)
-        seen = None if fan is None or call_id is None else fan.seen.get(call_id)
-        if call_id is None or seen is None:
-            return self._not_arrived(rank, method, fan, call_id)
-        reply = self._wakes.replies.get(call_id)
-        if reply is None:
-            return self._not_answered(rank, method, seen)
-        assert isinstance(reply.event, UtilityReplySent)
-        moved = self._wakes.then.get(call_id)
-        witness = (seen, reply) if moved is None else (moved, seen, reply)
-        if reply.event.failure is not None:
-            short = f"engine {rank} refused {method} (#{reply.seq})"
-            return short, (f"engine {rank} answered #{seen.seq}: {reply.event.failure}",), witness
-        short = f"engine {rank} answered {method} without entering (#{reply.seq})"
-        line = f"engine {rank} answered #{seen.seq} at once (#{reply.seq})"
-        if moved is not None and getattr(moved.event, "running", False):
-            line += f": it was running since #{moved.seq}, so it took the call for a repetition"
-        return short, (line,), witness
-
-    def _not_arrived(
-        self, rank: int, method: str, fan: FanOut | None, call_id: int | None
-    ) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
-        registered = None if fan is None or call_id is None else fan.registered.get(call_id)
-        sent = "" if registered is None else f", though the client sent it (#{registered.seq})"
-        never = "never reached" if self._group.settled else "has not reached"
-        short = f"{method} {never} engine {rank}"
-        return short, (f"{short}{sent}",), ()
-
-    def _not_answered(
-        self, rank: int, method: str, seen: Record
-    ) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
-        state = self._group.states.get(rank)
-        if not self._group.settled or (state is not None and (state.running or self._hangs(rank))):
-            short = f"engine {rank} has not taken {method} (#{seen.seq})"
-            return short, (f"{short}: it takes nothing while it waits",), (seen,)
-        short = f"{method} reached engine {rank} (#{seen.seq}), and a rule kept it"
-        return short, (f"{short} from its loop",), (seen,)
-
-    def _hangs(self, rank: int) -> bool:
-        """Whether it waits in some meeting."""
-        told = [r.event for r in self._group.stuck if isinstance(r.event, RanksStuck)]
-        return any(
-            rank in dict(event.entered) or rank in [each for each, *_ in event.elsewhere]
-            for event in told
-        )
 
     # --- a pause that only some got ---------------------------------------------------------
 
@@ -225,12 +223,58 @@ class Detective:
             if not event.method.startswith(("pause", "sleep")):
                 continue
             fan = self._fans.by_call.get(event.call_id)
-            short, lines, witness = self._part(rank, event.method, fan)
-            first = f"{event.method}{_of(fan)} reached engine {told[0]} (#{record.seq}), which runs"
+            short, lines, witness = self._calls.part(rank, event.method, fan)
+            first = (
+                f"{event.method}{of_op(fan)} reached engine {told[0]} (#{record.seq}), which runs"
+            )
             would = f"engine {rank} takes {event.method}, too, or START_DP_WAVE"
             return Reason(short, would, (first, *lines), (record, *witness))
         return None
 
 
-def _of(fan: FanOut | None) -> str:
-    return "" if fan is None else f" of {fan.op!r}"
+def detective(context: RunContext, *, white: bool) -> Detective:
+    """One on the books of a run; ``white``: what frontend and coordinator decide is seen."""
+    engine, frontend = context.once(_duties)
+    shelf = context.shelf
+    return Detective(
+        shelf.book(GroupBook, context),
+        shelf.book(WakeBook),
+        shelf.book(FanOutBook, context),
+        split=Split(
+            engine=engine,
+            frontend=frontend,
+            seen=white,
+            releases=(str(engine_release(context)), str(context.release)),
+        ),
+    )
+
+
+def _duties(context: RunContext) -> tuple[bool, bool]:
+    """Whether engines, and whether the frontend, see to it that peers wake up."""
+    return (
+        profile_for(str(engine_release(context))).engine_starts_current_wave,
+        profile_for(str(context.release)).frontend_starts_waves,
+    )
+
+
+def states_of(states: tuple[str, ...]) -> list[str]:
+    """One line for all engines that are at the same."""
+    alike: dict[str, list[int]] = {}
+    for state in states:
+        engine, _, text = state.partition(": ")
+        alike.setdefault(text, []).append(int(engine.removeprefix("engine ")))
+    lines = [f"{named(ranks)}: {text}" for text, ranks in alike.items()]
+    if len(lines) <= STATES_MAX:
+        return lines
+    return [*lines[:STATES_MAX], f"… and {len(lines) - STATES_MAX} more states"]
+
+
+def cited(reasons: list[Reason]) -> list[int]:
+    """Numbers of the events that reasons name, so that a report shows what it tells of."""
+    return [int(seq) for reason in reasons for line in reason.lines for seq in _CITED.findall(line)]
+
+
+def ways_of(reasons: list[Reason]) -> list[str]:
+    """The way of the message that was missed, as the lines of a report."""
+    lines = [line for reason in reasons for line in reason.lines]
+    return ["because:", *(f"  {line}" for line in dict.fromkeys(lines))] if lines else []

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from client.events import FirstRequestHandled, WaveNoticeHandled
-from harness.invariants._lockstep import UNPAUSED, GroupBook
+from harness.invariants._deadlock_calls import CallTrail, of_op
+from harness.invariants._fanouts import FanOutBook
+from harness.invariants._lockstep import PAUSE_METHODS, UNPAUSED, GroupBook, named
 from harness.invariants._wakes import WakeBook
 from harness.trace.events import Record
 from mock_engines.events import RanksStuck, StartWaveIgnored, StartWaveSeen, UtilitySeen
@@ -36,11 +38,13 @@ class Split:
         engine: idle engines of this release tell their coordinator of an ADD of their own wave.
         frontend: the frontend tells its coordinator of a first request.
         seen: what the frontend tells is seen.
+        releases: of the engines, and of the frontend.
     """
 
     engine: bool
     frontend: bool
     seen: bool
+    releases: tuple[str, str]
 
 
 class WakeTrail:
@@ -49,12 +53,17 @@ class WakeTrail:
     Args:
         group: states of the ranks.
         wakes: wake-ups by rank.
+        fans: which calls belong together; ``calls``: what became of them.
         split: who wakes the peers of a rank that gets a request of its own wave.
     """
 
-    def __init__(self, group: GroupBook, wakes: WakeBook, split: Split) -> None:
+    def __init__(
+        self, group: GroupBook, wakes: WakeBook, fans: FanOutBook, calls: CallTrail, split: Split
+    ) -> None:
         self._group = group
         self._wakes = wakes
+        self._fans = fans
+        self._calls = calls
         self._split = split
 
     def why(self, rank: int, stuck: RanksStuck) -> Reason:
@@ -65,37 +74,67 @@ class WakeTrail:
         adds = wakes.of(caller).adds
         began = wakes.of(caller).began if states[caller].running else (adds[-1] if adds else None)
         since = -1 if began is None else began.seq
-        would = f"START_DP_WAVE of wave {wave}, not without engine {rank}, taken by it"
+        would = f"engine {rank} gets START_DP_WAVE of wave {wave}, and takes it"
         stopped = wakes.of(rank).stopped
         goes_on = states[caller].running and states[rank].wave in {wave, wave + 1}
         if goes_on and stopped is not None and stopped.seq > since:
             short = f"engine {rank} ended its wave (#{stopped.seq}) while its peers went on"
             would = "all ranks end the wave in the same exchange"
             return Reason(short, would, (short,), _there(began, stopped))
-        lines, witness = self._arrived(rank, caller, wave, since)
-        if lines:
-            return Reason(lines[0], would, lines, _there(began, *witness))
-        short, lines, witness = self._sent(rank, caller, wave, since)
+        short, lines, witness = self._arrived(rank, caller, wave, since)
+        if not lines:
+            short, lines, witness = self._sent(rank, caller, wave, since)
+        if wave < states[rank].wave:
+            would = f"engine {caller} in wave {states[rank].wave}, like engine {rank}"
+            lines = (*self._behind(caller, rank, began), *lines)
         return Reason(short, would, lines, _there(began, *witness))
+
+    def _behind(self, caller: int, rank: int, began: Record | None) -> tuple[str, ...]:
+        """Two ranks are in different waves."""
+        states, moved = self._group.states, self._group.moved
+        wave = states[rank].wave
+        ahead = [each for each, state in states.items() if state.wave == wave]
+        apart = (
+            f"engine {caller} is in wave {states[caller].wave} (#{moved[caller].seq}), and"
+            f" {named(ahead)} in wave {wave} (#{max(moved[each].seq for each in ahead)})"
+        )
+        lines = [apart]
+        if (switch := self._group.joined_by(caller)) is not None:
+            told = getattr(switch.event, "wave", -1)
+            lines.append(
+                f"engine {caller} came into the group by a change of its size (#{switch.seq}), in"
+                f" which all agreed on wave {told}"
+            )
+        if began is not None and states[caller].running:
+            lines.append(f"engine {caller} began to run at #{began.seq}{self.began(caller)[1]}")
+        return tuple(lines)
 
     def _arrived(
         self, rank: int, caller: int, wave: int, since: int
-    ) -> tuple[tuple[str, ...], tuple[Record, ...]]:
+    ) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
         """What came to the rank itself, to no effect."""
         wakes = self._wakes.of(rank)
         for record in reversed(wakes.ignored):
             event = record.event
             assert isinstance(event, StartWaveIgnored)
-            if event.wave < wave and record.seq < since:
+            past = event.wave < wave or event.wave < self._group.states[rank].wave
+            if past and record.seq < since:
                 continue
             start = _start(event.wave, event.exclude)
             line = f"engine {rank} ignored {start} (#{record.seq}): {event.why}"
             asked, witness = self._asked_by(event.wave, record)
-            later = [*asked, *self._left_out_by(rank, event), *self._resumed(rank, record)]
+            later = [
+                *asked,
+                *self._left_out_by(rank, event),
+                *self._paused(rank, caller, record),
+                *self._resumed(rank, record),
+            ]
+            short = line
             if record.seq < since and not self._group.states[caller].running:
-                duty, add = self._duty(caller)
+                # What was ignored would have helped; what is missing now is another one.
+                short, duty, add = self._duty(caller)
                 later, witness = [*later, *duty], (*witness, *add)
-            return (line, *later), (*witness, record)
+            return short, (line, *later), (*witness, record)
         for record in reversed(wakes.seen):
             seen = record.event
             assert isinstance(seen, StartWaveSeen)
@@ -104,8 +143,8 @@ class WakeTrail:
             start = _start(seen.wave, seen.exclude)
             if wakes.began is None or wakes.began.seq < record.seq:
                 line = f"{start} reached engine {rank} (#{record.seq}), and a rule kept it from its loop"
-                return (line,), (record,)
-        return (), ()
+                return line, (line,), (record,)
+        return "", (), ()
 
     def _asked_by(self, wave: int, arrived: Record) -> tuple[tuple[str, ...], tuple[Record, ...]]:
         """Why the coordinator sent the wake-up that arrived, where it tells."""
@@ -128,6 +167,26 @@ class WakeTrail:
             return ()
         return (f"engine {rank} was resumed only after that (#{resumed.seq})",)
 
+    def _paused(self, rank: int, caller: int, ignored: Record) -> tuple[str, ...]:
+        """The call that had paused the rank by then, and what became of it at the other one."""
+        for record in reversed(self._wakes.of(rank).calls):
+            event = record.event
+            assert isinstance(event, UtilitySeen)
+            if record.seq > ignored.seq or event.method not in PAUSE_METHODS:
+                continue
+            resumed = self._wakes.of(rank).resumed
+            if resumed is not None and record.seq < resumed.seq < ignored.seq:
+                return ()
+            reply = self._wakes.replies.get(event.call_id)
+            answered = "not answered yet" if reply is None else f"answered at #{reply.seq}"
+            fan = self._fans.by_call.get(event.call_id)
+            taken = self._calls.taken(caller, event.method, fan)
+            came = (
+                f"{event.method}{of_op(fan)} had come to engine {rank} (#{record.seq}), {answered}"
+            )
+            return (f"{came}; {taken}",)
+        return ()
+
     def _left_out_by(self, rank: int, event: StartWaveIgnored) -> tuple[str, ...]:
         """Who asked for a wake-up that leaves this rank out."""
         if event.exclude != rank:
@@ -136,10 +195,8 @@ class WakeTrail:
             wave = getattr(record.event, "wave", None)
             if wave == event.wave:
                 return (f"engine {rank} had asked for it itself (#{record.seq})",)
-        return (
-            f"a frontend sent a request to engine {rank} and had its peers woken",
-            f"that request {self._request(rank)}",
-        )
+        woken = f"a frontend sent a request to engine {rank} and had its peers woken"
+        return (f"{woken}: it {self._request(rank)}",)
 
     def _request(self, rank: int) -> str:
         wakes = self._wakes.of(rank)
@@ -168,13 +225,14 @@ class WakeTrail:
             engine = getattr(record.event, "engine", -1)
             line = f"engine {engine} asked for it: start_wave {wave} (#{record.seq})"
             fate, *witness = self._fate(record, engine, wave)
-            return fate, (line, fate), (record, *witness)
+            short = f"engine {engine} asked for wave {wave} (#{record.seq}), and {fate}"
+            return short, (line, fate), (record, *witness)
         for record in reversed(handled):
             event = record.event
             if isinstance(event, FirstRequestHandled):
                 line = _first_request(record, event)
                 return line, (line, f"it never reached engine {rank}"), (record,)
-        return self._nobody_asked(caller)
+        return self._nobody_asked(rank, caller)
 
     def _fate(self, asked: Record, engine: int, wave: int) -> tuple[str, *tuple[Record, ...]]:
         for record in self._wakes.handled:
@@ -186,7 +244,8 @@ class WakeTrail:
             if event.broadcast:
                 return f"the coordinator passed it on (#{record.seq}), and it was lost", record
             state = _coordinator(event.wave_before, running=event.running_before)
-            return f"the coordinator, {state}, took it for stale (#{record.seq})", record
+            late = " as of a past wave" if wave < event.wave_before else ""
+            return f"the coordinator, {state}, sent nothing for it{late} (#{record.seq})", record
         sent = [
             record
             for rank in self._group.states
@@ -197,48 +256,83 @@ class WakeTrail:
             return f"START_DP_WAVE went out (#{sent[0].seq}), and not to all", sent[0]
         return f"no START_DP_WAVE followed start_wave {wave} of engine {engine}", asked
 
-    def _nobody_asked(self, caller: int) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
-        short = "nobody asked the coordinator to wake it"
-        if not self._split.seen:
-            short = "no engine asked for it, and no START_DP_WAVE came"
+    def _nobody_asked(
+        self, rank: int, caller: int
+    ) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
         began, by = self.began(caller)
         if self._group.states[caller].running and began is not None:
-            line = f"engine {caller} began to run at #{began.seq}{by}, and told nobody"
-            return short, (short, line), (began,)
-        lines, witness = self._duty(caller)
-        return short, (short, *lines), witness
+            if (late := self._woken_late(caller, began)) is not None:
+                return late
+            woken = any(each.seq < began.seq for each in self._wakes.of(caller).seen)
+            missing = f"no START_DP_WAVE came to engine {rank}" if woken else "sent no start_wave"
+            line = f"engine {caller} began to run at #{began.seq}{by}, and {missing}"
+            return line, (line,), (began,)
+        return self._duty(caller)
 
-    def _duty(self, caller: int) -> tuple[tuple[str, ...], tuple[Record, ...]]:
+    def _woken_late(
+        self, caller: int, began: Record
+    ) -> tuple[str, tuple[str, ...], tuple[Record, ...]] | None:
+        """A wake-up of a wave that was over made the rank run."""
+        wave = self._group.states[caller].wave
+        before = [each for each in self._wakes.of(caller).seen if each.seq < began.seq]
+        if not before or not isinstance(event := before[-1].event, StartWaveSeen):
+            return None
+        if event.wave >= wave or event.exclude == caller:
+            return None
+        line = (
+            f"engine {caller}, in wave {wave}, began to run (#{began.seq}) by a START_DP_WAVE of"
+            f" wave {event.wave} (#{before[-1].seq}), which is over"
+        )
+        return line, (line,), (before[-1], began)
+
+    def _duty(self, caller: int) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
         """Who should have seen to it that the peers of an idle rank with a request wake up."""
         adds = self._wakes.of(caller).adds
         if not adds:
-            return (), ()
+            short = "nobody asked the coordinator to wake it"
+            return short, (short,), ()
         add = adds[-1]
-        lines = [
-            f"engine {caller} got an ADD of wave {getattr(add.event, 'wave', -1)} (#{add.seq})"
-        ]
+        wave = getattr(add.event, "wave", -1)
+        got = f"engine {caller} got an ADD of wave {wave} (#{add.seq})"
         if not self._split.engine:
-            lines.append(f"engine {caller} leaves it to the frontend to wake its peers for that")
-            lines += self._frontend(add)
-        elif self._group.states[caller].pause != UNPAUSED:
-            lines.append(f"engine {caller} is paused, and tells nobody of it")
+            short, lines = self._frontend(caller, add)
+            leaves = "leaves it to the frontend to have its peers woken"
+            return short, (f"{got}, and {leaves}", *lines), (add,)
+        if self._group.states[caller].pause != UNPAUSED:
+            short = f"engine {caller} is paused, and sent no start_wave for its ADD (#{add.seq})"
         else:
-            lines.append(
-                f"engine {caller} should have told the coordinator, and sent no start_wave"
-            )
-        return tuple(lines), (add,)
+            short = f"engine {caller} sent no start_wave for its ADD of wave {wave} (#{add.seq})"
+        rule = (
+            f"engines of {self._split.releases[0]} have their peers woken themselves, by start_wave"
+        )
+        return short, (got, rule, short), (add,)
 
-    def _frontend(self, add: Record) -> list[str]:
-        """What the frontend did of its part."""
+    def _frontend(self, caller: int, add: Record) -> tuple[str, list[str]]:
+        """What the frontend did of its part: short, lines."""
+        engine, frontend = self._split.releases
         if not self._split.frontend:
-            return ["the frontend leaves it to the engines: the two are of different releases"]
+            short = (
+                f"the frontend ({frontend}) leaves it to the engines to have peers woken, and"
+                f" engine {caller} ({engine}) to the frontend"
+            )
+            return short, [f"a frontend of {frontend} leaves it to the engines"]
         if not self._split.seen:
-            return []
+            return f"no START_DP_WAVE came for the ADD at engine {caller} (#{add.seq})", []
         if not self._wakes.queued:
-            return ["the frontend never told its coordinator of a first request"]
+            short = f"the frontend told its coordinator of no first request (ADD #{add.seq})"
+            return short, [short]
         last = self._wakes.queued[-1]
-        told = "" if last.seq > add.seq else ": it took the engines for running"
-        return [f"the frontend told its coordinator last at #{last.seq}{told}"]
+        if last.seq > add.seq:
+            short = f"the frontend told its coordinator of a first request (#{last.seq}), in vain"
+            return short, [short]
+        short = (
+            f"the frontend told its coordinator nothing of the ADD at engine {caller}"
+            f" (#{add.seq}): it took the engines for running"
+        )
+        return short, [
+            f"the frontend told its coordinator last at #{last.seq}, before that, and took the"
+            " engines for running since"
+        ]
 
     def began(self, rank: int) -> tuple[Record | None, str]:
         """When a rank began to run, and what had come just before."""
@@ -270,7 +364,7 @@ def _there(*records: Record | None) -> tuple[Record, ...]:
 
 
 def _start(wave: int, exclude: int | None) -> str:
-    left_out = "" if exclude is None else f", without engine {exclude}"
+    left_out = "" if exclude is None else f", to all but engine {exclude}"
     return f"START_DP_WAVE (wave {wave}{left_out})"
 
 
@@ -279,7 +373,7 @@ def _wave_of(record: Record) -> int:
 
 
 def _coordinator(wave: int, *, running: bool) -> str:
-    return f"at wave {wave} and {'running' if running else 'paused'}"
+    return f"at wave {wave} {'and' if running else 'with no wave'} running"
 
 
 def _first_request(record: Record, event: FirstRequestHandled) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from packaging.version import Version
@@ -33,6 +34,18 @@ def engine_release(context: RunContext) -> Version:
     return context.release if named is None else Version(named)
 
 
+def named(ranks: Iterable[int]) -> str:
+    """``engine 1``, or ``engines 1, 2``; the first eight."""
+    each = list(ranks)
+    text = ", ".join(str(rank) for rank in each[:8]) + (" …" if len(each) > 8 else "")
+    return f"engine{'' if len(each) == 1 else 's'} {text}"
+
+
+def wait_s(ranks: Sequence[int]) -> str:
+    """``waits`` or ``wait``, as the number of ranks wants it."""
+    return "waits" if len(ranks) == 1 else "wait"
+
+
 class GroupBook:
     """The ranks of a group, and what the last fence said of them.
 
@@ -57,6 +70,7 @@ class GroupBook:
     def __init__(self, context: RunContext) -> None:
         self._ranks = context.ranks
         self._coming: set[int] = set()
+        self._switches: list[Record] = []
         self.states: dict[int, RankMoved] = {}
         self.moved: dict[int, Record] = {}
         self.dead: dict[int, Record] = {}
@@ -71,6 +85,15 @@ class GroupBook:
         self._healed = False
         self._told = False
         self._settled = False
+
+    def joined_by(self, rank: int) -> Record | None:
+        """The change of the group's size that made ``rank`` a member, if one did."""
+        for record in reversed(self._switches):
+            event = record.event
+            assert isinstance(event, GroupSwitched)
+            if rank in event.ranks and rank not in event.before:
+                return record
+        return None
 
     @property
     def complete(self) -> bool:
@@ -119,6 +142,7 @@ class GroupBook:
             case Healed():
                 self._healed = True
             case GroupSwitched():
+                self._switches.append(record)
                 self._switch(event)
             case _:
                 self._life(record, event)

@@ -55,6 +55,7 @@ class WakeBook:
         handled: notices and first requests that a coordinator acted on, where it tells.
         queued: first requests that a frontend told its coordinator of, where it tells.
         replies: call id → the reply; ``then``: call id → the rank's last move before it.
+        state_at: call id → the rank's state when the call arrived.
     """
 
     HANDLES: ClassVar[EventTypes] = (
@@ -71,6 +72,7 @@ class WakeBook:
         self.queued: deque[Record] = deque(maxlen=KEPT)
         self.replies: dict[int, Record] = {}
         self.then: dict[int, Record] = {}
+        self.state_at: dict[int, RankMoved] = {}
 
     def of(self, rank: int) -> Wakes:
         """What concerns a rank."""
@@ -95,6 +97,8 @@ class WakeBook:
                 self.queued.append(record)
             case UtilitySeen():
                 self.of(event.engine).calls.append(record)
+                if (state := self._states.get(event.engine)) is not None:
+                    self.state_at[event.call_id] = state
             case UtilityReplySent():
                 self.replies[event.call_id] = record
                 if event.engine in self._moved:

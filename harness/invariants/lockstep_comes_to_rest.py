@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.invariants._deadlock import named
-from harness.invariants._lockstep import LockstepInvariant
+from harness.invariants._deadlock import cited, detective, states_of, ways_of
+from harness.invariants._lockstep import LockstepInvariant, named
 from harness.invariants._run import event_types
 from harness.invariants.base import Kind, RunContext
 from harness.trace.events import Healed, Record
@@ -30,6 +30,7 @@ class ComesToRest(LockstepInvariant):
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
+        self._detective = detective(context, white=self.white)
         self._healed: Record | None = None
         self._in_vain: list[Record] = []
 
@@ -64,16 +65,11 @@ class ComesToRest(LockstepInvariant):
             )
 
     def _spins(self, record: Record, event: RanksSpin) -> None:
-        last = self._in_vain[-1:]
-        lines = list(event.states)
-        told, ranks = event.pausing, list(self.context.ranks)
-        if told and (others := [rank for rank in ranks if rank not in told]):
-            why = f"{named(told)} told to pause, {named(others)} not"
-        else:
-            why = "nobody has work, and no exchange says so"
+        ranks = list(self.context.ranks)
+        reason = self._detective.spins(event, ranks)
         self.violate(
-            f"{named(ranks)} run dummy steps without end: {why}",
-            expected="an exchange that ends the wave, as nobody has work",
-            seen="\n".join(lines),
-            witness=(*last, record),
+            f"{named(ranks)} run dummy steps without end: {reason.short}",
+            expected=reason.would,
+            seen="\n".join((*states_of(event.states), *ways_of([reason]))),
+            witness=(*reason.witness, *cited([reason]), *self._in_vain[-1:], record),
         )

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from client.protocol.profiles import profile_for
-from harness.invariants._deadlock import Detective, named, wait_s
-from harness.invariants._deadlock_wakes import Reason, Split
-from harness.invariants._fanouts import FanOutBook
-from harness.invariants._lockstep import LockstepInvariant, engine_release
+from harness.invariants._deadlock import cited, detective, states_of, ways_of
+from harness.invariants._lockstep import LockstepInvariant, named, wait_s
 from harness.invariants._run import event_types
-from harness.invariants._wakes import WakeBook
 from harness.invariants.base import Kind, RunContext
 from harness.trace.events import Record
 from mock_engines.events import ExchangeHeld, RanksStuck
 
-STATES_MAX = 8
-"""Different states that a report shows."""
 REASONS_MAX = 2
 """Missing ranks of which a report says why they do not come."""
 
@@ -39,17 +33,7 @@ class NoRankWaitsAlone(LockstepInvariant):
 
     def __init__(self, context: RunContext) -> None:
         super().__init__(context)
-        split = Split(
-            engine=profile_for(str(engine_release(context))).engine_starts_current_wave,
-            frontend=profile_for(str(context.release)).frontend_starts_waves,
-            seen=self.white,
-        )
-        self._detective = Detective(
-            self.group,
-            context.shelf.book(WakeBook),
-            context.shelf.book(FanOutBook, context),
-            split=split,
-        )
+        self._detective = detective(context, white=self.white)
 
     def see(self, record: Record) -> None:
         """Count meetings; judge at once what nothing can help."""
@@ -113,23 +97,10 @@ class NoRankWaitsAlone(LockstepInvariant):
         self.violate(
             title,
             expected=f"all ranks come to {event.group} {event.entered[0][1]}: {reasons[0].would}",
-            seen="\n".join((*_states(event.states), *_ways(reasons))),
-            witness=(*(r for reason in reasons for r in reason.witness), record),
+            seen="\n".join((*states_of(event.states), *ways_of(reasons))),
+            witness=(
+                *(r for reason in reasons for r in reason.witness),
+                *cited(reasons),
+                record,
+            ),
         )
-
-
-def _states(states: tuple[str, ...]) -> list[str]:
-    """One line for all engines that are at the same."""
-    alike: dict[str, list[int]] = {}
-    for state in states:
-        engine, _, text = state.partition(": ")
-        alike.setdefault(text, []).append(int(engine.removeprefix("engine ")))
-    lines = [f"{named(ranks)}: {text}" for text, ranks in alike.items()]
-    if len(lines) <= STATES_MAX:
-        return lines
-    return [*lines[:STATES_MAX], f"… and {len(lines) - STATES_MAX} more states"]
-
-
-def _ways(reasons: list[Reason]) -> list[str]:
-    lines = [line for reason in reasons for line in reason.lines]
-    return ["why:", *(f"  {line}" for line in dict.fromkeys(lines))] if lines else []

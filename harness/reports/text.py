@@ -38,6 +38,7 @@ _STYLES = {
     UNSTABLE: "bold red",
     "known": "yellow",
     "blind": "bold red",
+    "waived": "yellow",
 }
 _WIDTH = 10
 _MEANING = {
@@ -80,9 +81,12 @@ def label(result: ScenarioResult, *, allow_known: bool) -> str:
     return result.status
 
 
-def result_line(result: ScenarioResult, *, allow_known: bool = False) -> Text:
-    """One line: status, id, profile, how much was played, and why not, where it was not."""
-    word = label(result, allow_known=allow_known)
+def result_line(result: ScenarioResult, *, allow_known: bool = False, word: str = "") -> Text:
+    """One line: status, id, profile, how much was played, and why not, where it was not.
+
+    ``word``: what it is, where that is not its status.
+    """
+    word = word or label(result, allow_known=allow_known)
     out = Text()
     out.append(f"{word.replace('_', ' '):<{_WIDTH}}", _STYLES[word])
     out.append(f" {result.scenario}", "bold")
@@ -192,6 +196,12 @@ def _order(result: ScenarioResult) -> tuple[tuple[str, str], ...]:
     return (("order", "\n".join(order_lines(result.departures))),)
 
 
+def _known(result: ScenarioResult, name: str) -> tuple[tuple[str, str], ...]:
+    """Why it is known to break, where it is."""
+    because = dict(result.known_because).get(name)
+    return () if because is None else (("known", because),)
+
+
 def _verdict(
     result: ScenarioResult, verdict: VerdictResult, doc: Mapping[str, str], origin: Origin | None
 ) -> Diagnostic:
@@ -203,6 +213,7 @@ def _verdict(
         where=_where(result, origin),
         facts=(("statement", doc.get("statement", "")),)
         + ((("level", "should"),) if verdict.level == "should" else ())
+        + _known(result, verdict.invariant)
         + _order(result),
         expected=verdict.expected,
         seen=verdict.seen,
@@ -226,7 +237,7 @@ def _expectation(
         expectation.title,
         code=EXPECTATION,
         where=_where(result, origin, expectation.step),
-        facts=(("title", result.title), *_order(result)),
+        facts=(("title", result.title), *_known(result, EXPECTATION), *_order(result)),
         expected=expectation.expected,
         seen=expectation.seen,
         evidence=cut(result.witness_lines) if own_witness else (),
@@ -272,8 +283,12 @@ def summary_line(
     *,
     allow_known: bool = False,
     strict: bool = False,
+    meaning: str = "",
 ) -> Text:
-    """Counts of scenarios by status, and what the exit code says."""
+    """Counts of scenarios by status, and what the exit code says.
+
+    ``meaning``: of the exit code, where it does not follow from the statuses alone.
+    """
     summary = summarise(results, code)
     parts = [
         (summary.held, "held", HELD),
@@ -290,7 +305,12 @@ def summary_line(
             out.append(f" ({summary.known} known)")
     if summary.unstable:
         out.append(f", {summary.unstable} unstable", _STYLES[UNSTABLE])
+    if meaning:
+        out.append(f"; exit {summary.exit}: {meaning}")
+        return out
     meaning = _MEANING[code]
+    if code is ExitCode.OK and summary.known:
+        meaning = "no violation but known ones"
     if code is ExitCode.VIOLATION:
         meaning = _what_counts(results, allow_known=allow_known, strict=strict)
     out.append(f"; exit {summary.exit}: {meaning}")

@@ -31,6 +31,10 @@ SENT: dict[type, str] = {
     mock.StatsSent: "stats",
     mock.RawSent: "raw frames",
 }
+_SAID_ELSEWHERE = {(mock.RanksStuck, "states"), (mock.RanksSpin, "states")}
+"""Long, and what a verdict shows line by line; the event's JSON has it."""
+_PLAIN = {mock.RankMoved}
+"""Of many flags only those that are set are shown."""
 _COORDINATOR = (client.FirstRequestHandled, client.WaveNoticeHandled, client.CoordinatorPublished)
 
 
@@ -82,6 +86,8 @@ def _details(event: Event) -> str:
         if name == "op" or (name == "engine" and wire) or value in ("", ()):
             continue
         if value is None and name != "exclude":
+            continue
+        if (type(event), name) in _SAID_ELSEWHERE or (type(event) in _PLAIN and not value):
             continue
         shown.append(f"{name}={_short(value)}")
     return " ".join(shown)

@@ -60,11 +60,16 @@ class _Meeting:
 
 
 class Collectives:
-    """All operations of one set of ranks."""
+    """All operations of one set of ranks.
+
+    Attributes:
+        claimed: ranks that said in the last exchange that they have work.
+    """
 
     def __init__(self, ranks: Iterable[int]) -> None:
         self._members = dict.fromkeys(sorted(ranks))
         self._next: dict[int, None] = {}
+        self.claimed: tuple[int, ...] = ()
         groups: tuple[Group, ...] = ("device", "host", "switch")
         self._meetings: dict[Group, _Meeting] = {group: _Meeting() for group in groups}
 
@@ -160,7 +165,10 @@ class Collectives:
         present = meeting.present
         if len(meeting.kinds) > 1:
             return {}
-        result = _combine(next(iter(present.values())).kind, [e.value for e in present.values()])
+        kind = next(iter(present.values())).kind
+        result = _combine(kind, [each.value for each in present.values()])
+        if kind == "sync":
+            self.claimed = tuple(sorted(rank for rank, each in present.items() if each.value[0]))
         meeting.present, meeting.kinds, meeting.number = {}, {}, meeting.number + 1
         if group == "switch":
             self._members, self._next = self._next, {}

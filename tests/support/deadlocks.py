@@ -1,4 +1,4 @@
-"""Reports of deadlocks as text: each fault that lets ranks wait for each other, in one scenario.
+"""Reports of deadlocks as text: each fault that lets ranks wait or step for ever, in one scenario.
 
 ``python -m tests.support.deadlocks`` writes them anew; read the difference before it is kept.
 """
@@ -15,15 +15,16 @@ from packaging.version import Version
 
 from client.protocol.profiles import RELEASES
 from harness.evidence import evidence_of
+from harness.hunting.killers import KILLERS
 from harness.hunting.plan import release_for
 from harness.mutants import discover, find_mutant
 from harness.results import ScenarioResult
 from harness.runner import RunOptions, run_scenario
 from harness.scenario import selection
-from tests.harness.mutants.test_kills import KILLERS, SEARCHED
+from tests.harness.mutants.test_kills import SEARCHED
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "deadlocks"
-INVARIANT = "lockstep.no-rank-waits-alone"
+INVARIANTS = ("lockstep.no-rank-waits-alone", "lockstep.comes-to-rest")
 WIDTH_MAX = 160
 LINES_MAX = 24
 """What fits on a screen."""
@@ -35,24 +36,25 @@ class Case(NamedTuple):
     scenario: str
     mutant: str | None
     release: str
+    invariant: str
 
 
 def cases() -> Mapping[str, Case]:
-    """Every fault that this invariant is there for, by the name of its report."""
+    """Every fault that these invariants are there for, by the name of its report."""
     found: dict[str, Case] = {}
     for mutant in discover():
-        if mutant.killed_by == INVARIANT and mutant.id in KILLERS and mutant.id not in SEARCHED:
+        if mutant.killed_by in INVARIANTS and mutant.id in KILLERS and mutant.id not in SEARCHED:
             scenario = KILLERS[mutant.id]
             (loaded,) = selection.load_all(selection.select([scenario]))
             release = release_for(find_mutant(mutant.id), loaded.scenario)
             assert release is not None
-            found[mutant.id] = Case(scenario, mutant.id, release.release)
+            found[mutant.id] = Case(scenario, mutant.id, release.release, mutant.killed_by)
     for loaded in selection.load_all(selection.builtin()):
         for known in loaded.scenario.known:
-            if known.invariant == INVARIANT:
+            if known.invariant in INVARIANTS:
                 name = loaded.id.replace("/", "-")
                 affected = _newest(known.fixed_in, loaded.scenario.profiles)
-                found[name] = Case(loaded.id, None, affected)
+                found[name] = Case(loaded.id, None, affected, known.invariant)
     return found
 
 
@@ -65,12 +67,12 @@ def report(case: Case) -> str:
     """Play a case in the plain order, and tell what was found, without event numbers."""
     (loaded,) = selection.load_all(selection.select([case.scenario]))
     options = RunOptions(mutant=case.mutant, profile=case.release)
-    return told(run_scenario(loaded, options))
+    return told(run_scenario(loaded, options), case.invariant)
 
 
-def told(result: ScenarioResult) -> str:
+def told(result: ScenarioResult, invariant: str) -> str:
     """What the verdict says. Numbers of events differ with every change of the harness."""
-    (verdict,) = [v for v in result.verdicts if v.invariant == INVARIANT]
+    (verdict,) = [v for v in result.verdicts if v.invariant == invariant]
     if verdict.verdict != "violated":
         return f"{verdict.verdict}: {verdict.reason or result.error}\n"
     # Without number, time and fields: what happened, and where.

@@ -48,11 +48,13 @@ def exchange(
     pausing: tuple[int, ...] = (),
     goes_on: bool | None = None,
     number: int = 1,
+    claimed: tuple[int, ...] | None = None,
 ) -> ExchangeHeld:
     """An exchange of two ranks, in step 1 of wave 0 unless it is said."""
     places = waves or ((0, 0, 1), (1, 0, 1))
     on = bool(unfinished) or 0 < len(pausing) < len(places) if goes_on is None else goes_on
-    return ExchangeHeld(places[-1][0], number, places, unfinished, pausing, on)
+    claims = unfinished if claimed is None else claimed
+    return ExchangeHeld(places[-1][0], number, places, unfinished, pausing, on, claims)
 
 
 def stuck(

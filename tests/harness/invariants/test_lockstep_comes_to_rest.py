@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from client.events import UtilityRegistered
 from harness.invariants.lockstep_comes_to_rest import ComesToRest
-from harness.trace.events import Fenced, Healed, RunEnded
-from mock_engines.events import EngineDied
-from tests.support.lockstep import IDLE, JOINED, born, exchange, spin, verdict
+from harness.trace.events import Event, Fenced, Healed, RunEnded, UtilityStarted
+from mock_engines.events import EngineDied, UtilitySeen
+from tests.support.lockstep import IDLE, JOINED, born, exchange, moved, spin, verdict
 from tests.support.traces import held, unexercised, violated
 
 BEGIN = (*JOINED, *born())
+PAUSE = "pause_generation"
 IN_VAIN = exchange(goes_on=True)
 END = (Fenced("end"), RunEnded(()))
 
@@ -27,12 +29,53 @@ def test_ranks_that_spin_at_the_last_look_are_violated():
     found = judge(IN_VAIN, IN_VAIN, Healed(), *IDLE, spin(), *END, black=True)
     assert violated(found, 5, 9)
     assert "no exchange says so" in found.message
-    assert found.seen == "engine 0: runs\nengine 1: runs"
+    assert found.seen == "engines 0, 1: runs"
+
+
+def test_report_says_who_claims_work_that_is_not_there():
+    claims = exchange(goes_on=True, claimed=(1,))
+    found = judge(claims, Healed(), *IDLE, spin(), *END)
+    assert violated(found, 4, 8)
+    assert "engine 1 says that there is work" in found.message
+    assert "exchange 1 (#4), and has no request" in found.seen
 
 
 def test_report_says_who_was_told_to_pause():
     found = judge(IN_VAIN, IN_VAIN, Healed(), *IDLE, spin(0), *END)
     assert found.message.endswith("engine 0 told to pause, engine 1 not")
+    assert "in the last one engine 0 alone did" in found.seen
+
+
+def call(op: str, *ids: int) -> tuple[Event, ...]:
+    """A pause of all engines, as the client sends it."""
+    sent = (UtilityRegistered(each, rank, PAUSE) for rank, each in enumerate(ids))
+    return (UtilityStarted(op, "pause", "method"), *sent)
+
+
+def test_report_names_the_pause_that_came_after_all_had_agreed():
+    paused = {"pause": "new", "ignores_starts": True}
+    agree = exchange(pausing=(0, 1), unfinished=(0,))
+    found = judge(
+        *(*call("first", 1, 2), *call("second", 3, 4)),
+        *(UtilitySeen(0, 1, PAUSE, "[]", 0), UtilitySeen(1, 2, PAUSE, "[]", 0)),
+        *(UtilitySeen(0, 3, PAUSE, "[]", 0), UtilitySeen(1, 4, PAUSE, "[]", 0)),
+        *(agree, moved(0, running=True, **paused), moved(1, running=True, **paused)),
+        moved(1, running=True, pending_pause=True, **paused),
+        *(exchange(pausing=(1,)), Healed(), *IDLE, spin(1), *END),
+    )
+    assert "engine 1 was told to pause again after all had agreed on a pause" in found.message
+    assert "engine 0 had got 2 × pause_generation by then (#10, #12)" in found.seen
+    assert "engine 1 took pause_generation of 'second' only after that (#17)" in found.seen
+
+
+def test_report_follows_a_pause_that_one_engine_never_got():
+    found = judge(
+        *(*call("p", 1, 2), UtilitySeen(0, 1, PAUSE, "[]", 0)),
+        moved(0, running=True, pause="new", pending_pause=True),
+        *(exchange(pausing=(0,)), exchange(pausing=(0,)), Healed(), *IDLE, spin(0), *END),
+    )
+    assert "engine 0 took pause_generation of 'p' (#8)" in found.seen
+    assert "pause_generation never reached engine 1, though the client sent it (#6)" in found.seen
 
 
 def test_ranks_that_spun_at_an_earlier_look_hold():

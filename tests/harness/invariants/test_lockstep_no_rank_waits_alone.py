@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from client.events import FirstRequestHandled, FirstRequestQueued, WaveNoticeHandled
 from harness.invariants.lockstep_no_rank_waits_alone import NoRankWaitsAlone
 from harness.trace.events import Fenced, Healed, RunEnded
-from mock_engines.events import EngineDied, EngineStalled, RanksStuck, StartWaveIgnored
+from mock_engines.events import (
+    EngineDied,
+    EngineStalled,
+    GroupSwitched,
+    RanksStuck,
+    StartWaveIgnored,
+)
 from tests.support.lockstep import IDLE, JOINED, born, exchange, moved, stuck, verdict
 from tests.support.traces import (
     abort,
@@ -76,9 +84,9 @@ def test_ranks_that_wait_for_each_other_in_two_groups_are_violated():
     called = (utility("r", "resume"), seen(0, 1, RESUME), seen(1, 2, RESUME))
     crossed = stuck((0, "forward"), for_good=True, elsewhere=((1, "host", "resume"),))
     found = judge(RUNS, *called, crossed)
-    assert violated(found, 6, 7, 8)
+    assert violated(found, 4, 6, 7, 8)
     assert found.message == (
-        "engine 0 waits in device forward for engine 1: engine 1 waits in host resume itself; "
+        "engine 0 waits in device forward for engine 1: engine 1 waits in host resume; "
         "engine 0 has not taken resume_scheduler (#6)"
     )
 
@@ -89,7 +97,7 @@ def test_peers_that_may_only_not_have_come_yet_are_not_blamed():
         (0, "forward"), missing=(1, 2), for_good=True, elsewhere=((2, "host", "resume"),)
     )
     found = verdict(NoRankWaitsAlone, *BEGIN, *born(2), *called, crossed, ranks=(0, 1, 2))
-    assert "engine 2 waits in host resume itself" in found.message
+    assert "engine 2 waits in host resume" in found.message
     assert "a rule" not in found.seen
 
 
@@ -104,7 +112,7 @@ def test_call_that_is_under_way_is_not_called_lost():
 def test_ranks_that_step_apart_tell_when_they_began():
     crossed = stuck((0, "forward"), for_good=True, elsewhere=((1, "host", "sync"),))
     found = judge(RUNS, moved(1, running=True), exchange(), crossed)
-    assert found.message.endswith("engine 1 waits in host sync itself")
+    assert found.message.endswith("engine 1 waits in host sync")
     assert violated(found, 4, 5, 6, 7)
     assert found.seen.splitlines()[-3:] == [
         "  engine 1 began to run at #5",
@@ -147,7 +155,7 @@ def test_peer_that_was_shut_down_is_violated():
 def why(*events, **parts):
     found = hangs(*events, **parts)
     assert found.verdict == "violated"
-    _, _, lines = found.seen.partition("why:\n")
+    _, _, lines = found.seen.partition("because:\n")
     return found.message.partition(": ")[2], [line.strip() for line in lines.splitlines()]
 
 
@@ -156,7 +164,7 @@ def test_wake_up_that_was_ignored_is_named_with_its_reason():
     short, lines = why(RUNS, start(0, 0), wave(1, 0, 0), ignored)
     assert (
         short
-        == "engine 1 ignored START_DP_WAVE (wave 0, without engine 0) (#7): the rank is paused"
+        == "engine 1 ignored START_DP_WAVE (wave 0, to all but engine 0) (#7): the rank is paused"
     )
     assert lines == [short]
 
@@ -165,8 +173,7 @@ def test_wake_up_that_left_the_rank_out_is_traced_to_who_asked():
     left_out = StartWaveIgnored(1, 0, 1, "it leaves this rank out")
     _, lines = why(RUNS, wave(1, 0, 1), left_out, release="0.32.0")
     assert lines[1:] == [
-        "a frontend sent a request to engine 1 and had its peers woken",
-        "that request never came to engine 1",
+        "a frontend sent a request to engine 1 and had its peers woken: it never came to engine 1",
     ]
     _, lines = why(RUNS, start(1, 0), wave(1, 0, 1), left_out)
     assert lines[1:] == ["engine 1 had asked for it itself (#5)"]
@@ -180,18 +187,21 @@ def test_wake_up_that_a_rule_took_is_told():
 def test_request_for_a_wake_up_that_was_taken_for_stale_is_told():
     handled = WaveNoticeHandled("start", 0, 0, 0, True, 0, True, False)
     short, lines = why(RUNS, start(0, 0), handled)
-    assert short == "the coordinator, at wave 0 and running, took it for stale (#6)"
+    assert short == (
+        "engine 0 asked for wave 0 (#5), and the coordinator, at wave 0 and running, sent nothing "
+        "for it (#6)"
+    )
     assert lines[0] == "engine 0 asked for it: start_wave 0 (#5)"
 
 
 def test_broadcast_that_did_not_arrive_is_told():
     handled = WaveNoticeHandled("start", 0, 0, 0, False, 0, True, True)
     short, _ = why(RUNS, start(0, 0), handled)
-    assert short == "the coordinator passed it on (#6), and it was lost"
+    assert short.endswith("and the coordinator passed it on (#6), and it was lost")
     short, _ = why(RUNS, start(0, 0), black=True)
-    assert short == "no START_DP_WAVE followed start_wave 0 of engine 0"
+    assert short.endswith("and no START_DP_WAVE followed start_wave 0 of engine 0")
     short, _ = why(RUNS, start(0, 0), wave(0, 0, 0), black=True)
-    assert short == "START_DP_WAVE went out (#6), and not to all"
+    assert short.endswith("and START_DP_WAVE went out (#6), and not to all")
 
 
 def test_first_request_without_a_broadcast_is_told():
@@ -200,62 +210,171 @@ def test_first_request_without_a_broadcast_is_told():
     assert short.startswith("the coordinator, at wave 0 and running, sent nothing for the first")
     handled = FirstRequestHandled(0, 0, 0, False, 0, True, 0, 0)
     short, lines = why(RUNS, FirstRequestQueued(0, 0), handled, release="0.32.0")
-    assert "sent START_DP_WAVE (wave 0, without engine 0) for the first request" in short
+    assert "sent START_DP_WAVE (wave 0, to all but engine 0) for the first request" in short
     assert lines[1] == "it never reached engine 1"
 
 
 @pytest.mark.parametrize(
-    ("events", "parts", "says"),
+    ("events", "parts", "title", "says"),
     [
-        ((), {"release": "0.32.0"}, "the frontend never told its coordinator of a first request"),
+        (
+            (),
+            {"release": "0.32.0"},
+            "the frontend told its coordinator of no first request (ADD #4)",
+            "the frontend told its coordinator of no first request (ADD #4)",
+        ),
         (
             (FirstRequestQueued(1, 0),),
             {"release": "0.32.0"},
-            "the frontend told its coordinator last at #4: it took the engines for running",
+            "the frontend told its coordinator nothing of the ADD at engine 0 (#5): it took the "
+            "engines for running",
+            "the frontend told its coordinator last at #4, before that, and took the engines for "
+            "running since",
         ),
         (
             (),
             {"topology": {"engine_release": "0.32.0"}},
-            "the frontend leaves it to the engines: the two are of different releases",
+            "the frontend (0.33.0) leaves it to the engines to have peers woken, and engine 0 "
+            "(0.32.0) to the frontend",
+            "a frontend of 0.33.0 leaves it to the engines",
         ),
     ],
 )
-def test_rank_for_which_nobody_asked_tells_whose_duty_it_was(events, parts, says):
+def test_rank_for_which_nobody_asked_tells_whose_duty_it_was(events, parts, title, says):
     short, lines = why(*events, add(0, "a"), **parts)
-    assert short == "nobody asked the coordinator to wake it"
-    assert lines[2] == "engine 0 leaves it to the frontend to wake its peers for that"
+    assert short == title
+    assert lines[0].endswith("and leaves it to the frontend to have its peers woken")
     assert lines[-1] == says
+
+
+def test_frontend_that_told_of_a_first_request_in_vain_is_told():
+    short, _ = why(add(0, "a"), FirstRequestQueued(0, 0), release="0.32.0")
+    assert short == "the frontend told its coordinator of a first request (#5), in vain"
+
+
+def test_wake_up_of_a_wave_that_is_over_is_not_blamed_for_what_a_later_one_misses():
+    late = StartWaveIgnored(1, 0, None, "it is of a past wave")
+    ahead = (moved(0, wave=2), moved(1, wave=2))
+    short, _ = why(wave(1, 0), late, *ahead, add(0, "a", wave=2))
+    assert short == "engine 0 sent no start_wave for its ADD of wave 2 (#8)"
+
+
+def test_rank_that_a_wake_up_of_a_past_wave_made_run_is_told():
+    short, lines = why(
+        moved(0, wave=1), moved(1, wave=1), wave(0, 0), moved(0, running=True, wave=1)
+    )
+    assert short == (
+        "engine 0, in wave 1, began to run (#7) by a START_DP_WAVE of wave 0 (#6), which is over"
+    )
+    assert lines == [short]
+
+
+def test_ranks_in_different_waves_are_told_with_the_change_that_brought_them_together():
+    switch = GroupSwitched(1, (0,), (0, 1), running=False, wave=3, step=0)
+    handled = WaveNoticeHandled("start", 1, 1, 3, False, 3, False, False)
+    last = stuck((1, "forward"), missing=(0,))
+    running = moved(1, running=True, wave=1)
+    found = hangs(moved(0, wave=3), switch, running, start(1, 1), handled, last=last)
+    assert "engine 0 waits" not in found.message
+    assert found.message.endswith("sent nothing for it as of a past wave (#8)")
+    assert found.expected.endswith("engine 1 in wave 3, like engine 0")
+    assert "engine 1 is in wave 1 (#6), and engine 0 in wave 3 (#4)" in found.seen
+    assert (
+        "engine 1 came into the group by a change of its size (#5), in which all agreed on wave 3"
+        in found.seen
+    )
+
+
+def test_pause_that_a_peer_has_not_answered_is_told_with_the_wake_up_that_it_made_ignored():
+    ignored = StartWaveIgnored(1, 0, 0, "the rank is paused")
+    called = (utility("p", "pause"), seen(0, 1, "pause_scheduler"), seen(1, 2, "pause_scheduler"))
+    answered = reply(1, 2, "None", None, "pause_scheduler")
+    _, lines = why(*called, RUNS, answered, start(0, 0), wave(1, 0, 0), ignored)
+    came = "pause_scheduler of 'p' had come to engine 1 (#6), answered at #8"
+    assert f"{came}; engine 0 has not taken pause_scheduler (#5)" in lines
+    _, lines = why(
+        *called,
+        RUNS,
+        answered,
+        reply(0, 1, "None", None, "pause_scheduler"),
+        start(0, 0),
+        wave(1, 0, 0),
+        ignored,
+    )
+    assert f"{came}; engine 0 had answered it, too" in lines
+    woken = moved(1)
+    _, lines = why(*called, moved(1, pause="new"), answered, woken, RUNS, start(0, 0), ignored)
+    assert not any("pause_scheduler" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        ({}, "not paused when resume_scheduler came (#6): there was nothing to resume"),
+        ({"pause": "new"}, "paused when resume_scheduler came (#6)"),
+        (
+            {"pause": "new", "pending_pause": True},
+            "told to pause, and not all had agreed yet when resume_scheduler came (#6)",
+        ),
+    ],
+)
+def test_call_in_which_a_rank_waits_is_told_with_the_state_in_which_it_came(state, says):
+    crossed = stuck((0, "forward"), for_good=True, elsewhere=((1, "host", "resume"),))
+    found = judge(RUNS, moved(1, **state), seen(1, 2, RESUME), wave(1, 0, 0), crossed)
+    assert f"engine 1 was {says}" in found.seen
+    assert "START_DP_WAVE reached engine 1 after it (#7), and waits" in found.seen
+    assert "engine 0 began to run at #4" in found.seen
+
+
+def test_call_that_came_behind_a_pause_without_an_answer_is_told():
+    pause = (utility("p", "pause"), seen(0, 1, "pause_scheduler"), seen(1, 2, "pause_scheduler"))
+    crossed = stuck((0, "forward"), for_good=True, elsewhere=((1, "host", "resume"),))
+    found = judge(RUNS, *pause, seen(1, 4, RESUME), crossed)
+    late = (
+        "engine 1 had not answered pause_scheduler of 'p' (#7) yet when resume_scheduler came (#8)"
+    )
+    assert late in found.seen
+    assert "engine 0 has not answered pause_scheduler of 'p' (#6)" in found.seen
+
+
+def test_events_that_a_report_names_are_its_witness():
+    found = hangs(RUNS, start(0, 0), wave(1, 0, 0), StartWaveIgnored(1, 0, 0, "it is paused"))
+    named = {int(seq) for seq in re.findall(r"#(\d+)", found.seen)}
+    assert named
+    assert named <= {*found.witness}
 
 
 def test_black_box_is_not_blamed_for_what_it_does_not_show():
     short, lines = why(add(0, "a"), release="0.32.0", black=True)
-    assert short == "no engine asked for it, and no START_DP_WAVE came"
-    assert len(lines) == 3
+    assert short == "no START_DP_WAVE came for the ADD at engine 0 (#4)"
+    assert len(lines) == 1
 
 
 def test_paused_rank_that_tells_nobody_is_told():
     paused = moved(0, pause="new", ignores_starts=True)
-    assert why(paused, add(0, "a"))[1][-1] == "engine 0 is paused, and tells nobody of it"
+    assert why(paused, add(0, "a"))[1][-1] == (
+        "engine 0 is paused, and sent no start_wave for its ADD (#5)"
+    )
 
 
 def test_rank_that_kept_its_duty_to_itself_is_told():
     assert why(add(0, "a"))[1] == [
-        "nobody asked the coordinator to wake it",
         "engine 0 got an ADD of wave 0 (#4)",
-        "engine 0 should have told the coordinator, and sent no start_wave",
+        "engines of 0.33.0 have their peers woken themselves, by start_wave",
+        "engine 0 sent no start_wave for its ADD of wave 0 (#4)",
     ]
 
 
 @pytest.mark.parametrize(
-    ("event", "says"),
+    ("event", "says", "missing"),
     [
-        (add(0, "a"), "an ADD"),
-        (wave(0, 0), "START_DP_WAVE (wave 0)"),
-        (seen(0, 1, RESUME), RESUME),
+        (add(0, "a"), "an ADD", "sent no start_wave"),
+        (wave(0, 0), "START_DP_WAVE (wave 0)", "no START_DP_WAVE came to engine 1"),
+        (seen(0, 1, RESUME), RESUME, "sent no start_wave"),
     ],
 )
-def test_rank_that_runs_and_told_nobody_tells_what_made_it_run(event, says):
-    line = f"engine 0 began to run at #5, after {says} (#4), and told nobody"
+def test_rank_that_runs_alone_tells_what_made_it_run_and_what_did_not_come(event, says, missing):
+    line = f"engine 0 began to run at #5, after {says} (#4), and {missing}"
     assert why(event, RUNS)[1][-1] == line
 
 
@@ -267,9 +386,9 @@ def test_wake_up_that_was_lost_on_a_pause_is_told_with_what_the_frontend_believe
     assert lines[1:] == [
         "the coordinator sent it for a first request for engine 0 (#5)",
         "engine 1 was resumed only after that (#8)",
-        "engine 0 got an ADD of wave 0 (#9)",
-        "engine 0 leaves it to the frontend to wake its peers for that",
-        "the frontend told its coordinator last at #4: it took the engines for running",
+        "engine 0 got an ADD of wave 0 (#9), and leaves it to the frontend to have its peers woken",
+        "the frontend told its coordinator last at #4, before that, and took the engines for "
+        "running since",
     ]
 
 
@@ -349,7 +468,7 @@ def test_request_that_was_aborted_before_a_step_is_told():
     left_out = StartWaveIgnored(1, 0, 1, "it leaves this rank out")
     taken = (add(1, "a"), abort(1, "b"), abort(1, "a"), left_out)
     _, lines = why(RUNS, wave(1, 0, 1), *taken, release="0.32.0")
-    assert lines[-1] == "that request came (#6) and was aborted (#8) before a step"
+    assert lines[-1].endswith(": it came (#6) and was aborted (#8) before a step")
 
 
 def test_handling_of_other_notices_is_passed_over():
@@ -357,7 +476,7 @@ def test_handling_of_other_notices_is_passed_over():
     other = WaveNoticeHandled("start", 1, 0, 0, True, 0, True, False)
     late = WaveNoticeHandled("start", 0, 0, 0, True, 0, True, False)
     short, _ = why(RUNS, earlier, start(0, 0), other, late)
-    assert short == "the coordinator, at wave 0 and running, took it for stale (#8)"
+    assert short.endswith("and the coordinator, at wave 0 and running, sent nothing for it (#8)")
 
 
 def test_pause_is_found_behind_later_calls():
@@ -368,10 +487,7 @@ def test_pause_is_found_behind_later_calls():
 
 def test_pause_that_no_call_explains_is_looked_for_as_a_wake_up():
     told = moved(0, running=True, pause="all", pending_pause=True)
-    assert why(told)[1] == [
-        "nobody asked the coordinator to wake it",
-        "engine 0 began to run at #4, and told nobody",
-    ]
+    assert why(told)[1] == ["engine 0 began to run at #4, and sent no start_wave"]
 
 
 def test_many_different_states_are_cut():
