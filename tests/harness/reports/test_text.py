@@ -84,6 +84,17 @@ def test_predicted_violation_is_called_known(violated: ScenarioResult, doc: Inva
     assert label(known, allow_known=False) == "violated"
 
 
+def test_known_violation_says_whose_fault_it_is_and_why(
+    violated: ScenarioResult, doc: InvariantDoc
+) -> None:
+    because = (("wave.never-rewinds", "a fault of vllm-rs: it goes back (https://a.example)"),)
+    known = replace(violated, known=("wave.never-rewinds",), known_because=because)
+    (message,) = diagnostics(known, doc)
+    assert "  known:     a fault of vllm-rs: it goes back (https://a.example)\n" in plain(message)
+    line = summary_line([known], ExitCode.OK, allow_known=True).plain
+    assert line.endswith("exit 0: no violation but known ones")
+
+
 def test_missing_prediction_is_called_blind_where_known_is_allowed(
     held: ScenarioResult, doc: InvariantDoc
 ) -> None:

@@ -6,7 +6,14 @@ from client.events import FirstRequestHandled, HealthFailed
 from harness.trace.events import Healed, LogLine, Record, UtilityEnded
 from harness.trace.kinds import EVENT_CLASSES
 from harness.trace.render import render
-from mock_engines.events import EngineDied, EngineJoined, EngineResumed, EngineStalled
+from mock_engines.events import (
+    EngineDied,
+    EngineJoined,
+    EngineResumed,
+    EngineStalled,
+    RankMoved,
+    RanksSpin,
+)
 from tests.support.event_samples import sample
 from tests.support.traces import abort, call, out, reply, start, wave
 
@@ -47,3 +54,10 @@ def test_a_long_message_is_cut():
     line = render(Record(0, 0, LogLine("WARN", "other", (), "x" * 500)))
     assert len(line) < 200
     assert line.endswith("…")
+
+
+def test_rank_shows_only_what_is_set_and_a_meeting_leaves_states_to_the_verdict():
+    moved = RankMoved(1, True, 4, "new", False, False, ())
+    assert render(Record(1, 0, moved)).endswith("engine 1: moved running=True wave=4 pause=new")
+    spin = RanksSpin(0, (1,), ("engine 0: runs", "engine 1: runs"))
+    assert render(Record(2, 0, spin)).endswith("engine 0: spin pausing=[1]")
