@@ -84,6 +84,8 @@ class WakeTrail:
         short, lines, witness = self._arrived(rank, caller, wave, since)
         if not lines:
             short, lines, witness = self._sent(rank, caller, wave, since)
+        if began is not None and lines == self._woken_late(caller, began):
+            would = f"engine {caller} ignores START_DP_WAVE of a wave that is over"
         if wave < states[rank].wave:
             would = f"engine {caller} in wave {states[rank].wave}, like engine {rank}"
             lines = (*self._behind(caller, rank, began), *lines)
@@ -261,29 +263,26 @@ class WakeTrail:
     ) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
         began, by = self.began(caller)
         if self._group.states[caller].running and began is not None:
-            if (late := self._woken_late(caller, began)) is not None:
-                return late
+            if late := self._woken_late(caller, began):
+                return late[0], late, (began,)
             woken = any(each.seq < began.seq for each in self._wakes.of(caller).seen)
             missing = f"no START_DP_WAVE came to engine {rank}" if woken else "sent no start_wave"
             line = f"engine {caller} began to run at #{began.seq}{by}, and {missing}"
             return line, (line,), (began,)
         return self._duty(caller)
 
-    def _woken_late(
-        self, caller: int, began: Record
-    ) -> tuple[str, tuple[str, ...], tuple[Record, ...]] | None:
-        """A wake-up of a wave that was over made the rank run."""
+    def _woken_late(self, caller: int, began: Record) -> tuple[str, ...]:
+        """A wake-up of a wave that was over made the rank run, in a line; else nothing."""
         wave = self._group.states[caller].wave
         before = [each for each in self._wakes.of(caller).seen if each.seq < began.seq]
         if not before or not isinstance(event := before[-1].event, StartWaveSeen):
-            return None
+            return ()
         if event.wave >= wave or event.exclude == caller:
-            return None
-        line = (
+            return ()
+        return (
             f"engine {caller}, in wave {wave}, began to run (#{began.seq}) by a START_DP_WAVE of"
-            f" wave {event.wave} (#{before[-1].seq}), which is over"
+            f" wave {event.wave} (#{before[-1].seq}), which is over",
         )
-        return line, (line,), (before[-1], began)
 
     def _duty(self, caller: int) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
         """Who should have seen to it that the peers of an idle rank with a request wake up."""

@@ -267,6 +267,8 @@ def test_rank_that_a_wake_up_of_a_past_wave_made_run_is_told():
         "engine 0, in wave 1, began to run (#7) by a START_DP_WAVE of wave 0 (#6), which is over"
     )
     assert lines == [short]
+    found = hangs(moved(0, wave=1), moved(1, wave=1), wave(0, 0), moved(0, running=True, wave=1))
+    assert found.expected.endswith("engine 0 ignores START_DP_WAVE of a wave that is over")
 
 
 def test_ranks_in_different_waves_are_told_with_the_change_that_brought_them_together():
