@@ -31,6 +31,10 @@ import ctypes, os, signal, sys
 ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL, 0, 0, 0)
 if os.getppid() != int(sys.argv[1]):
     os._exit(137)
+# Under nohup, or in the background of a script, some are ignored, and exec would pass that on.
+for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+    signal.signal(number, signal.SIG_DFL)
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
 nice = int(sys.argv[2])
 if nice:
     os.nice(nice)
@@ -49,7 +53,7 @@ except OSError as error:
 def dying_with_us(command: Sequence[str], *, nice: int = 0) -> list[str]:
     """Return a command that becomes ``command`` and is killed when we end (Linux).
 
-    Elsewhere it is ``command`` itself. Its first word is an absolute path. ``nice`` lowers its
+    It heeds every signal, also those that we ignore (``nohup``). Elsewhere it is ``command`` itself. Its first word is an absolute path. ``nice`` lowers its
     priority by so much.
     """
     if not sys.platform.startswith("linux"):

@@ -364,3 +364,19 @@ def test_everybody_keeps_to_one_cpu_and_children_inherit_it_until_it_is_over():
     assert told == starter.Said(f"[{min(before)}]\n", 0)
     assert os.sched_getaffinity(0) == before
     one_cpu.end()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+def test_the_process_heeds_signals_that_we_ignore_or_block(number):
+    before = signal.signal(number, signal.SIG_IGN)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+    try:
+        command = ["/bin/cat", "/proc/self/status"]
+        told = starter.output_of(starter.dying_with_us(command), TIMEOUT_S).text
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(number, before)
+    masks = dict(line.split(":\t") for line in told.splitlines() if line.startswith("Sig"))
+    assert int(masks["SigIgn"], 16) == 0
+    assert int(masks["SigBlk"], 16) == 0
