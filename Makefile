@@ -39,7 +39,7 @@ MARK := -m "not vllm_rs"
 endif
 PYTEST_FLAGS ?= -q -n 2
 
-.PHONY: help test lint unit conformance docs mutation clean venv
+.PHONY: help test lint unit conformance docs site mutation clean venv
 
 help: ## list the targets
 	@echo "usage: make TARGET [PY=python3.x]"; echo
@@ -81,6 +81,10 @@ unit: $(READY) ## the tests alone (PYTEST_FLAGS="-q -n 2")
 docs: $(READY) ## write the generated tables of docs/ again
 	@$(BIN)/python -m harness.docs
 
+site: $(READY) ## the documentation as a site, in site/; every warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "written: site/index.html"
+
 mutation: $(READY) ## small faults in the pure modules, tried on the fast tests (10 to 20 minutes; docs/mutation.md)
 	@$(BIN)/python -m tests.mutation
 
@@ -88,7 +92,7 @@ venv: $(READY) ## the environment alone, in .venv
 
 clean: ## remove the environment, all caches and reports
 	@rm -rf $(VENV) .tox .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@rm -rf build dist wavecheck-out ./*.egg-info
+	@rm -rf build dist site wavecheck-out ./*.egg-info
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(VENV)/.ready-none:

@@ -15,7 +15,14 @@ from typing import Any
 
 from packaging.version import Version
 
-from client.aio import Deadline, DeadlineExceeded, all_done, cancel_and_wait, within
+from client.aio import (
+    Deadline,
+    DeadlineExceeded,
+    all_done,
+    cancel_and_wait,
+    next_entry,
+    within,
+)
 from harness.broken import guarded
 from harness.expectations import VIOLATED, Op, Outcome, View, asked_for, describe_match
 from harness.expectations import judge as judge_expectation
@@ -26,13 +33,20 @@ from harness.links_step import apply_link_step, links_confirmed
 from harness.operations import Operations
 from harness.scenario.model import (
     CoordinatorStep,
+    CrowdStep,
     EngineStep,
     EventMatch,
     Expect,
     Scenario,
     Step,
 )
-from harness.targets.base import Frontend, ProcessUse, StartFailed, TargetError
+from harness.targets.base import (
+    Frontend,
+    KilledFromOutside,
+    ProcessUse,
+    StartFailed,
+    TargetError,
+)
 from harness.trace.events import (
     ConnectEnded,
     FaultInjected,
@@ -51,6 +65,7 @@ from mock_engines.behaviours.model import Action
 from mock_engines.cluster import Cluster
 from mock_engines.events import AddSeen
 from mock_engines.gates import Gates
+from mock_engines.process import ChildKilledError
 
 ARRIVAL_S = 1.0
 """How long an expectation waits for events that it asks for; a net, they are there or near."""
@@ -136,44 +151,60 @@ class Driver:
             if not await self._gone(0, "before the first step"):
                 raise
             return self.story
+        late = await (self._steps() if self._ending is not None else self._steps_in_a_task())
+        if late is not None and not await self._gone(late, f"at {self._which(late)}"):
+            self._give_up(late)
+        await self._to_the_end()
+        return self.story
+
+    async def _steps_in_a_task(self) -> int | None:
+        """Play the steps in a task of their own: when one begins is a choice of the schedule."""
+        task = asyncio.get_running_loop().create_task(self._steps(), name="step")
+        try:
+            await all_done([task])
+        finally:
+            await cancel_and_wait([task])
+            if self._limit is not None:  # it is that task's
+                self._limit.close()
+                self._limit = None
+        return task.result()
+
+    async def _steps(self) -> int | None:
+        """Play one step after the other; the number of one that did not come to its end.
+
+        Raises:
+            TargetError: as for ``play``.
+        """
         for index, step in enumerate(self._scenario.steps):
             self._trace.emit(StepBegan(index, step.verb))
             try:
                 await self._bounded(index, step)
             except DeadlineExceeded:
-                if not await self._gone(index, f"at {_which(index, step)}"):
-                    self._give_up(index, step)
-                break
+                return index
             except StartFailed:
                 # At a step `connect`; it says itself what broke.
                 raise
             except Exception as error:
-                if await self._gone(index, f"at {_which(index, step)}"):
+                if await self._gone(index, f"at {self._which(index)}"):
                     break
-                raise _broke(_which(index, step), error) from error
+                raise _broke(self._which(index), error) from error
             if self._ending is not None and self._ending.seen is not None:
-                await self._gone(index, f"at {_which(index, step)}")
+                await self._gone(index, f"at {self._which(index)}")
                 break
             self._raise_broken()
-        await self._to_the_end()
-        return self.story
+        return None
 
     async def _bounded(self, index: int, step: Step) -> None:
         """Play a step; what ends the way to the frontend, or the frontend, ends it."""
-        if getattr(self._frontend, "broken", None) is None:
-            work = self._play(index, step)
-        else:
-            work = guarded(self._frontend, partial(self._play, index, step))
+        work = partial(self._play, index, step)
         if self._ending is not None:
-            await self._ending.within(work, self._limit_s(step))
+            await self._ending.within(guarded(self._frontend, work), self._limit_s(step))
             return
-        # A task of its own: when a step begins is a choice of the schedule. The limit is watched
-        # from here, with one timer for all steps.
-        task = asyncio.get_running_loop().create_task(work, name="step")
-        await self._within(task, self._limit_s(step))
+        await next_entry()
+        await self._within(guarded(self._frontend, work), self._limit_s(step))
 
     async def _within(self, work: Awaitable[None], seconds: float) -> None:
-        """Await something for at most ``seconds``; in the task that plays the steps only."""
+        """Await something for at most ``seconds``, with one timer for all that a task awaits."""
         limit = self._limit = self._limit or Deadline()
         limit.begin(seconds)
         try:
@@ -262,11 +293,15 @@ class Driver:
         callers = 0 if step.crowd is None else step.crowd.callers
         return self._world.step_limit_s + callers * CALLER_LIMIT_S
 
-    def _give_up(self, index: int, step: Step) -> None:
+    def _which(self, index: int) -> str:
+        return f"step {index} ({describe_step(self._scenario.steps[index])})"
+
+    def _give_up(self, index: int) -> None:
         self.story.stuck = True
         waiting = "; ".join(self._world.waiting()) or "no task"
-        expected = f"{_which(index, step)} comes to its end"
-        seen = f"it still waits after {self._limit_s(step):g} s; alive: {waiting}"
+        expected = f"{self._which(index)} comes to its end"
+        limit_s = self._limit_s(self._scenario.steps[index])
+        seen = f"it still waits after {limit_s:g} s; alive: {waiting}"
         self.story.results.append(StepResult(index, Outcome(VIOLATED, expected, seen)))
 
     def _raise_broken(self) -> None:
@@ -352,6 +387,20 @@ class Driver:
                 await self._cluster.stop()
                 self._cluster.let_go()
 
+    def check_untouched(self) -> None:
+        """See that nobody else killed a process of the run; behind ``close``.
+
+        Raises:
+            KilledFromOutside: somebody did.
+        """
+        for failure in self._cluster.failures:
+            if isinstance(failure, ChildKilledError):
+                who = f"the process of engine {failure.rank}"
+                raise KilledFromOutside(who) from failure
+        if getattr(self._frontend, "killed", False):
+            who = "the frontend's process"
+            raise KilledFromOutside(who)
+
     async def _cancel_open(self) -> None:
         """End all tasks and let go of them: a finished task holds what its coroutine used."""
         starting = [] if self._starting is None else [self._starting]
@@ -403,7 +452,7 @@ class Driver:
         elif step.load is not None:
             await self._operations.load(step.load, self._busy)
         elif step.crowd is not None:
-            await self._operations.crowd(step.crowd, self._fence)
+            await self._operations.crowd(self._crowd(step.crowd), self._fence)
         elif step.sample is not None:
             await self._sample(step.sample.id)
         elif step.signal is not None:
@@ -416,6 +465,12 @@ class Driver:
         else:
             msg = f"step verb {step.verb!r} is not playable"
             raise TargetError(msg)
+
+    def _crowd(self, step: CrowdStep) -> CrowdStep:
+        """The crowd of this world: where orders are chosen, it may be a smaller one."""
+        if step.simulated is None or not self._world.virtual:
+            return step
+        return step.model_copy(update={"callers": step.simulated})
 
     async def _wait(self, wanted: EventMatch, count: int) -> None:
         loop = asyncio.get_running_loop()
@@ -575,8 +630,8 @@ class Driver:
             return
         match = EventMatch(event="add", request=name)
         for record in self._trace.records:
-            if self._trace.match(record, match):
-                op.engine = getattr(record.event, "engine", None)
+            if record.event.__class__ is AddSeen and self._trace.match(record, match):
+                op.engine = record.event.engine
 
 
 def describe_step(step: Step) -> str:
@@ -586,10 +641,6 @@ def describe_step(step: Step) -> str:
     if step.finish is not None:
         return f"finish {', '.join(step.finish)}"
     return step.verb
-
-
-def _which(index: int, step: Step) -> str:
-    return f"step {index} ({describe_step(step)})"
 
 
 def _broke(what: str, error: BaseException) -> TargetError:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.files import write_text
+from harness.formats import FAILURE, refusal
 from harness.scenario.loader import LoadedScenario
 from harness.tape import Tape
 from harness.targets.registry import takes_mutant
@@ -25,11 +26,9 @@ from harness.version import tool_version
 if TYPE_CHECKING:
     from harness.runner import RunOptions
 
-FORMAT = 4
-"""Version of the file format."""
-FORMATS = (1, 2, 3, FORMAT)
-"""Versions that are read; 1 knows nothing of how a frontend is started, 1 and 2 nothing of
-departures from FIFO order, 1 to 3 nothing of payloads and bytes."""
+FORMAT = FAILURE.current
+"""Version of the file format. 1 knows nothing of how a frontend is started, 1 and 2 nothing of
+departures from FIFO order, 1 to 3 nothing of payloads and bytes; all of them are read."""
 FILE_BYTES_MAX = 16 << 20
 OUT_DEFAULT = "wavecheck-out"
 EVENTS_MAX = 5_000
@@ -248,11 +247,8 @@ def read_failure(path: Path) -> FailureFile:
     if not isinstance(document, dict) or "format" not in document:
         msg = f"{path}: is no failure file (no 'format'); replay takes what a failed run wrote"
         raise FailureFileError(msg)
-    if type(document["format"]) is not int or document["format"] not in FORMATS:
-        msg = (
-            f"{path}: has format {document['format']!r}, this version reads format {FORMAT}; "
-            f"it was written by wavecheck {document.get('tool', '(unknown)')}"
-        )
+    if refused := refusal(FAILURE, document["format"], document.get("tool")):
+        msg = f"{path}: {refused.title}; {refused.help}"
         raise FailureFileError(msg)
     if document["format"] == 1:
         document = {**SINCE_2, **document}

@@ -21,6 +21,7 @@ from client.events import (
 from client.protocol.ids import FENCE_METHOD
 from client.protocol.profiles import Profile
 from client.protocol.transport import Transport
+from harness.descriptors import make_room
 from harness.driver import Driver, Story
 from harness.expectations import VIOLATED
 from harness.invariants import discover
@@ -148,7 +149,12 @@ def play(spec: PlaySpec, world: World, watch: Callable[[Record], None] | None = 
             trace.subscribe(watch)
         try:
             driver = await build(spec, world, trace)
-            end = await _to_the_end(driver, judge)
+            try:
+                end = await _to_the_end(driver, judge)
+            except Exception:
+                driver.check_untouched()
+                raise
+            driver.check_untouched()
         finally:
             trace.close()
         return trace, driver.story, end
@@ -246,6 +252,8 @@ def child_ranks(scenario: Scenario) -> frozenset[int]:
 async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
     """Make gates, frontend, engines and driver for one run, in the running loop."""
     scenario = spec.scenario
+    if not world.virtual:
+        make_room(scenario)
     gates = Gates()
 
     catch_up: Callable[[], None] | None = None

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Protocol
 
 from harness.sim.choosing import Chooser, Labels, Ready
@@ -156,18 +157,7 @@ class Tape:
 
 
 def _encode(choices: Iterable[tuple[int, int]]) -> str:
-    words: list[str] = []
-    last, times = (0, 0), 0
-    for pair in choices:
-        if pair == last:
-            times += 1
-            continue
-        if times:
-            words.append(_word(last, times))
-        last, times = pair, 1
-    if times:
-        words.append(_word(last, times))
-    return " ".join(words)
+    return " ".join([_word(pair, len(list(times))) for pair, times in groupby(choices)])
 
 
 @functools.lru_cache(maxsize=4_096)

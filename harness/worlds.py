@@ -15,7 +15,7 @@ from client.transports.sockets import ZmqTransport
 from harness.interruption import heard
 from harness.sim.choosing import Chooser
 from harness.sim.links import SimTransport
-from harness.sim.loop import SimLoop
+from harness.sim.loop import STEP_LIMIT, SimLoop
 from harness.tape import Recorder
 
 T = TypeVar("T")
@@ -64,10 +64,14 @@ class SimWorld:
     virtual = True
     step_limit_s = 120.0
 
-    def __init__(self, chooser: Chooser, *, record_labels: bool = False) -> None:
+    def __init__(
+        self, chooser: Chooser, *, record_labels: bool = False, step_limit: int = STEP_LIMIT
+    ) -> None:
         self._chooser = chooser
         # The missing methods are added by a decorator: each refuses to reach outside.
-        self._loop = SimLoop(chooser, record_labels=record_labels)  # type: ignore[abstract]
+        self._loop = SimLoop(  # type: ignore[abstract]
+            chooser, record_labels=record_labels, step_limit=step_limit
+        )
         self._transport = SimTransport(self._loop)
 
     @property

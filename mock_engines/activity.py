@@ -48,6 +48,11 @@ class Activity:
         """Whether the whole engine has stopped."""
         return self._stalled
 
+    @property
+    def holding(self) -> bool:
+        """Whether ``running`` would wait."""
+        return self._holding
+
     def begin(self, task: asyncio.Task[Any] | None) -> None:
         """A plan starts in this task."""
         self._blocked[task] = False
@@ -139,6 +144,8 @@ class Activity:
 
     def changed(self) -> None:
         """The engine's state changed: release those whose condition holds now."""
+        if not self._conditions:
+            return
         for condition in tuple(self._conditions):
             if condition.holds() and not condition.future.done():
                 self._conditions.remove(condition)
@@ -155,12 +162,12 @@ class Activity:
     def _set(self, task: asyncio.Task[Any] | None, *, blocked: bool) -> None:
         if task in self._blocked:
             self._blocked[task] = blocked
-            self._tell()
+            if blocked:  # who waits for all to be idle does so while something is busy
+                self._tell()
 
     def _tell(self) -> None:
-        if self.busy:
-            return
-        _settle_all(self._idlers)
+        if self._idlers and not self.busy:
+            _settle_all(self._idlers)
 
 
 def _settle_all(waiting: list[asyncio.Future[None]]) -> None:

@@ -1,4 +1,4 @@
-"""Entry of an engine that runs as a child process: ``python -m mock_engines.child FD``.
+"""An engine that runs as a child process; ``mock_engines.child_entry`` starts it.
 
 It lives exactly as long as its parent wants: end of file on the control pipe ends it, and on
 Linux the kernel kills it when the parent dies.
@@ -7,12 +7,10 @@ Linux the kernel kills it when the parent dies.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import importlib
 import os
 import signal
 import socket
-import sys
 from collections.abc import Coroutine
 from typing import Any
 
@@ -32,7 +30,6 @@ from mock_engines.join import JoinAddresses
 from mock_engines.spawn import open_child_control
 from mock_engines.specs import EngineScript
 
-PR_SET_PDEATHSIG = 1
 FLUSH_ADDRESS = "tcp://127.0.0.1:0"
 """A port, not a socket file: a process that is killed while it is halted removes none."""
 
@@ -286,17 +283,6 @@ def _transport(name: str) -> Transport:
     return transport
 
 
-def die_with(parent: int) -> None:
-    """Make the kernel kill this process when its parent dies (Linux).
-
-    Elsewhere, and until it is in force, the end of the control pipe does the same.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 async def _main(descriptor: int, taken: int) -> None:
     pipe = socket.socket(fileno=descriptor)
     control = await open_child_control(pipe, taken)
@@ -307,20 +293,11 @@ async def _main(descriptor: int, taken: int) -> None:
     control.close()
 
 
-def main(arguments: list[str]) -> None:
+def run(descriptor: int, taken: int) -> None:
     """Run one engine.
 
-    ``arguments``: descriptors of the pipe and of what says that events were taken; process id of
-    the parent.
+    Args:
+        descriptor: of the pipe to the parent.
+        taken: descriptor of what says that events were taken.
     """
-    descriptor, taken, parent = (int(argument) for argument in arguments[:3])
-    die_with(parent)
-    # Ctrl-C and the end of a terminal reach the whole group; the parent decides when to end us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     asyncio.run(_main(descriptor, taken))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

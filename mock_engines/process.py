@@ -31,6 +31,15 @@ class ChildError(Exception):
     """A child process failed or ended by itself; the text is its own."""
 
 
+class ChildKilledError(ChildError):
+    """Somebody else killed a child process."""
+
+    def __init__(self, rank: int) -> None:
+        """``rank``: of its engine."""
+        super().__init__(f"process of engine {rank} was killed (SIGKILL), and not by us")
+        self.rank = rank
+
+
 class ProcessFactory:
     """Makes engines in child processes; give it to ``Cluster(process_factory=…)``.
 
@@ -234,6 +243,10 @@ class ProcessEngine:
                 self._tell({"do": "stop"})
             while (line := await self._control.receive()) is not None:
                 self._take(line)
+        except ConnectionError:
+            # The other end is gone, and so is its holder, who was not ended by us.
+            self._process.make_sure()
+            raise
         except BaseException:
             self._kill()
             raise
@@ -249,6 +262,9 @@ class ProcessEngine:
 
     def _life_ended(self, task: asyncio.Task[None]) -> None:
         code = self._process.exit_code if self._process is not None else None
+        killed = (
+            self._process is not None and self._process.killed_from_outside and not self._vanishing
+        )
         self._life = None
         self._process = None
         self._stalled_at = None
@@ -257,7 +273,10 @@ class ProcessEngine:
             self.setup.gates.count_remote(gate, -number)
         self._gates_here.clear()
         error = None if task.cancelled() else task.exception()
-        if error is None and self._state["alive"] and not self._stopped:
+        if killed:
+            # Also at the end: what was seen before may come of it.
+            error = ChildKilledError(self.setup.rank)
+        elif error is None and self._state["alive"] and not self._stopped:
             error = ChildError(f"process of engine {self.setup.rank} ended by itself ({code})")
         self._state = {**self._state, "alive": False, "joined": False}
         self._leave_waves()

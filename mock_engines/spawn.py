@@ -17,13 +17,14 @@ IMPORT_ROOT = str(Path(__file__).resolve().parent.parent)
 
 
 class ChildProcess:
-    """A process that runs ``mock_engines.child``, and what can be done to it from outside."""
+    """A process that runs ``mock_engines.child_entry``, and what can be done to it from outside."""
 
     def __init__(self, process: asyncio.subprocess.Process, taken: int) -> None:
         """``taken``: descriptor on which the child hears that an event of it was taken."""
         self._process = process
         self._halted = False
         self._taken = taken
+        self._killed = False
 
     @property
     def pid(self) -> int:
@@ -52,7 +53,16 @@ class ChildProcess:
 
     def kill(self) -> None:
         """End it at once (SIGKILL), halted or not."""
+        self._killed = self._signal(signal.SIGKILL) or self._killed
+
+    def make_sure(self) -> None:
+        """Kill one that is ending, whoever ended it."""
         self._signal(signal.SIGKILL)
+
+    @property
+    def killed_from_outside(self) -> bool:
+        """Whether SIGKILL ended it, and not ours; one that vanishes sends it to itself."""
+        return self.exit_code == -signal.SIGKILL and not self._killed
 
     def event_taken(self) -> None:
         """Let the child go on after an event; one that is gone needs no leave."""
@@ -87,7 +97,7 @@ async def spawn() -> tuple[ChildProcess, socket.socket]:
     roots = (IMPORT_ROOT, os.environ.get("PYTHONPATH"))
     try:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "mock_engines.child"),
+            *(sys.executable, "-m", "mock_engines.child_entry"),
             *(str(theirs.fileno()), str(heard), str(os.getpid())),
             stdin=asyncio.subprocess.DEVNULL,
             pass_fds=[theirs.fileno(), heard],

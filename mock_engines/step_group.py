@@ -16,6 +16,7 @@ ever; then they wait for something to arrive, since more dummy steps would chang
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from mock_engines import events
@@ -104,21 +105,23 @@ class StepGroup:
 
     async def meet(self, member: Member, effect: Enter) -> Any:
         """Enter an operation, and return with what all of its ranks get."""
-        rank, kind = member.rank.rank, effect.kind
-        before = self.collectives.members
+        rank, kind, collectives = member.rank.rank, effect.kind, self.collectives
+        before = collectives.members
         if effect.group == "switch":
-            self.collectives.change_to(member.rank.elastic.size)
-        results = self.collectives.enter(rank, effect.group, kind, effect.value)
-        if results and kind == "sync":
-            self._exchanged(rank, results[rank])
-        if results and effect.group == "switch":
-            self._switched(rank, before, results[rank])
-        self._settle(results)
-        if self._dead or self.collectives.crossed:
+            collectives.change_to(member.rank.elastic.size)
+        results = collectives.enter(rank, effect.group, kind, effect.value)
+        if results:
+            if kind == "sync":
+                self._exchanged(rank, results[rank])
+            if effect.group == "switch":
+                self._switched(rank, before, results[rank])
+            self._settle(results)
+        if self._dead or collectives.crossed:
             self._tell_what_is_stuck(for_good_only=True)
-        await member.activity.until(lambda: rank in self._results)
+        if rank not in self._results:  # the last one to come need not wait
+            await member.activity.until(partial(self._results.__contains__, rank))
         result = self._results.pop(rank)
-        if kind == "sync":
+        if kind == "sync" and self.spinning:
             await member.activity.until(lambda: not self.spinning)
         return result
 
@@ -134,7 +137,7 @@ class StepGroup:
 
     def _settle(self, results: Mapping[int, Any]) -> None:
         if results:
-            self._results |= results
+            self._results.update(results)
             self._changed()
 
     def _changed(self) -> None:

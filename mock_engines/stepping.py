@@ -61,6 +61,8 @@ CHANGED_BY = {
 
 def _rules(profile: Profile, pace: Pace) -> LockstepRules:
     """The rules of a release, but for faults that a scenario wants mended."""
+    if not pace.mended:
+        return rules_of(profile)
     return replace(
         rules_of(profile),
         resumes_once="resumed-twice" in pace.mended,
@@ -100,7 +102,7 @@ class Stepping:
             joins=setup.joins,
         )
         self._group = lockstep.group
-        self._pace: Pace = pace
+        self._step_range = pace.step_range
         self._engine = engine
         self._out = out
         self._emit = setup.observer
@@ -146,31 +148,35 @@ class Stepping:
     async def run(self) -> None:
         """Step until the engine is shut down."""
         self._group.attend(self)
-        loop = self.rank.loop()
+        go_on, activity = self.rank.loop().send, self.activity
         answer: Any = None
         while True:
             try:
-                effect = loop.send(answer)
+                effect = go_on(answer)
             except StopIteration:
                 return
-            self._took_effect()
-            await self.activity.running()
-            answer = await self._carry_out(effect)
+            if self._taken is not None:
+                self._took_effect()
+            self._moved()
+            if activity.holding:
+                await activity.running()
+            # These two are nearly all: each step of each rank has both.
+            if effect.__class__ is Poll:
+                answer = self._take() if self._inbox else None
+            elif effect.__class__ is Enter:
+                if effect.group == "device":
+                    await self._step_time()
+                answer = await self._group.meet(self, effect)
+            else:
+                answer = await self._carry_out(effect)
 
     async def _carry_out(self, effect: Effect) -> Any:
         match effect:
+            case Send():
+                await self._send(effect.client, effect.output)
             case Block():
                 await self.activity.until(lambda: bool(self._inbox))
                 return self._take()
-            case Poll():
-                return self._take() if self._inbox else None
-            case Enter():
-                if effect.group == "device":
-                    await self._step_time()
-                return await self._group.meet(self, effect)
-            case Send():
-                await self.activity.running()
-                await self._send(effect.client, effect.output)
             case Ignored(start, why):
                 self._emit(events.StartWaveIgnored(self.rank.rank, start.wave, start.exclude, why))
         return None
@@ -186,14 +192,13 @@ class Stepping:
             self._engine.abort_now(taken.request_ids)
             for request_id in taken.request_ids:
                 self._requests.pop(request_id, None)
-        self._moved()
 
     async def _step_time(self) -> None:
         """Wait for as long as this forward pass takes."""
         self._forwards += 1
-        low, high = self._pace.step_range
+        low, high = self._step_range
         if high <= 0:
-            await aio.next_turn()
+            await aio.next_entry()
             return
         # A generator of its own would be state that a rank which returns must not carry over.
         drawn = zlib.crc32(f"{self.rank.rank}:{self._forwards}".encode()) / 2**32
@@ -202,14 +207,21 @@ class Stepping:
 
     def _moved(self) -> None:
         rank = self.rank
-        asleep = rank.memory.tags
-        pause = rank.scheduler.pause
-        flags = (rank.running, rank.wave, pause, rank.pending_pause, rank.ignores_starts)
-        ending = rank.shutdown is not Shutdown.NO
-        state = (*flags, asleep, rank.rejects, ending)
+        state = (
+            rank.running,
+            rank.wave,
+            rank.scheduler.pause,
+            rank.pending_pause,
+            rank.ignores_starts,
+            rank.memory.tags,
+            rank.rejects,
+            rank.shutdown is not Shutdown.NO,
+        )
+        # Asked before each thing that it does: nothing is looked up twice, and nothing is called.
         if state == self._state:
             return
         self._state = state
+        pause, asleep, ending = rank.scheduler.pause, rank.memory.tags, state[-1]
         self._engine.wave = rank.wave
         utility = self._engine.utility
         utility.paused, utility.rejects = PAUSES[pause], rank.rejects
@@ -234,15 +246,15 @@ class Stepping:
 
     async def _send(self, client: int, output: Output) -> None:
         match output:
-            case Notice(kind, wave):
-                await self._out.notice(kind, wave)
+            case Rows():
+                await self._rows(client, output)
             case Counts(running, waiting, step, wave):
                 stats = scheduler_stats(
                     running=running, waiting=waiting, wave=wave, step_counter=step
                 )
                 await self._out.stats(stats, engine_index=None, coordinator=True)
-            case Rows():
-                await self._rows(client, output)
+            case Notice(kind, wave):
+                await self._out.notice(kind, wave)
             case Reply():
                 await self._reply(client, output)
             case Changed(notice):

@@ -17,6 +17,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed once: worker processes inherit it, also over midnight."""
     del config
     os.environ.setdefault(ROWS_SEED, datetime.now(UTC).date().isoformat())
+    # In a job of GitHub commands add lines to their output; tests ask for these by themselves.
+    os.environ.pop("GITHUB_ACTIONS", None)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -17,6 +17,12 @@ from client.protocol.messages import Tensor
 
 RAW_VIEW = 3
 """Extension type of inline tensor bytes (``CUSTOM_TYPE_RAW_VIEW``)."""
+NESTING_MAX = 128
+"""Arrays and maps inside each other in one message. What walks through a message may recurse: this
+is far below what the interpreter allows, and far above what any message of the protocol needs."""
+_CONTAINERS = bytes(range(0x80, 0xA0)) + bytes(range(0xDC, 0xE0))
+_NESTS = frozenset({list, dict})
+_NO_CONTAINERS = bytes(sorted(set(range(256)) - set(_CONTAINERS)))
 PACK_BUFFER_BYTES = 4096
 """First size of a packer's buffer, which grows; the library's own choice is 1 MiB for each."""
 
@@ -32,7 +38,7 @@ def unpack(body: bytes, message: str, *, trailing: bool = False) -> Any:
     """Read one msgpack value.
 
     Lengths in array, map and string headers are bounded by the size of ``body`` itself, so that
-    no short message can ask for much memory.
+    no short message can ask for much memory. Values nest ``NESTING_MAX`` deep at most.
 
     Args:
         body: one frame.
@@ -40,19 +46,39 @@ def unpack(body: bytes, message: str, *, trailing: bool = False) -> Any:
         trailing: accept (and drop) bytes behind the value.
 
     Raises:
-        DecodeError: ``body`` is not one msgpack value.
+        DecodeError: ``body`` is not one msgpack value, or one that nests too deep.
     """
     try:
-        return msgpack.unpackb(body, raw=False, strict_map_key=False)
+        value = msgpack.unpackb(body, raw=False, strict_map_key=False)
     except msgpack.ExtraData as error:
-        if trailing:
-            return error.unpacked
-        reason = f"{len(error.extra)} bytes behind the value"
-        raise DecodeError(message, message, reason) from error
+        if not trailing:
+            reason = f"{len(error.extra)} bytes behind the value"
+            raise DecodeError(message, message, reason) from error
+        value = error.unpacked
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
         # TypeError: a map key that cannot be hashed (array, map).
         reason = f"not msgpack: {type(error).__name__}: {error}"
         raise DecodeError(message, message, reason) from error
+    if _could_be_deep(body) and _is_deep(value):
+        reason = f"arrays and maps nest deeper than {NESTING_MAX} levels"
+        raise DecodeError(message, message, reason)
+    return value
+
+
+def _could_be_deep(body: bytes) -> bool:
+    """Whether there are bytes enough that may begin an array or a map: two passes in C."""
+    return len(body) > NESTING_MAX and len(body.translate(None, _NO_CONTAINERS)) > NESTING_MAX
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether arrays and maps stand inside more than ``NESTING_MAX`` others; level by level."""
+    level = [value]
+    for _ in range(NESTING_MAX + 1):
+        inner = [item.values() if type(item) is dict else item for item in level if type(item) in _NESTS]
+        if not inner:
+            return False
+        level = [child for items in inner for child in items]
+    return True
 
 
 class BodyPacker:

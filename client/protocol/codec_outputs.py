@@ -9,6 +9,7 @@ UtilityOutput); Rust ``engine-core-client/src/protocol/output.rs``, ``utility.rs
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -82,10 +83,18 @@ def encode_outputs(
 
 
 def _output_rows(profile: Profile, outputs: Sequence[EngineCoreOutput]) -> list[list[Any]]:
-    names = profile.output_field_names
-    values = operator.attrgetter(*names)
-    absent = [name for name in READERS if name not in names]
+    if not outputs:
+        return []
+    values, absent = _fields_of(profile.output_field_names)
     return [_output_row(profile, output, values, absent) for output in outputs]
+
+
+@functools.lru_cache(maxsize=64)
+def _fields_of(
+    names: tuple[str, ...],
+) -> tuple[Callable[[EngineCoreOutput], tuple[Any, ...]], tuple[str, ...]]:
+    """What reads a row of these fields, and the fields that it has not. The same for a release."""
+    return operator.attrgetter(*names), tuple(name for name in READERS if name not in names)
 
 
 def _output_row(

@@ -10,7 +10,6 @@ Source: vLLM ``vllm/v1/serial_utils.py`` (MsgpackEncoder, MsgpackDecoder), Rust
 
 from __future__ import annotations
 
-import math
 import re
 import struct
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ import msgpack
 from client.protocol.codec_errors import DecodeError
 from client.protocol.codec_msgpack import RAW_VIEW, Where
 from client.protocol.codec_values import (
+    U64_MAX,
     read_text,
     refuse,
     refuse_ext,
@@ -62,7 +62,7 @@ def tensor_ints(tensor: Tensor) -> tuple[int, ...]:
     """Return the elements of an int32 or int64 tensor."""
     code = "i" if base_dtype(tensor) in _INT32 else "q"
     order = tensor.dtype[0] if tensor.dtype[0] in "<>" else "="
-    count = math.prod(tensor.shape)
+    count = len(tensor.data) // struct.calcsize(f"{order}{code}")
     return struct.unpack(f"{order}{count}{code}", tensor.data)
 
 
@@ -80,6 +80,22 @@ def looks_like_tensor(value: Any) -> bool:
 
 def _is_shape(value: Any) -> bool:
     return type(value) is list and all(type(n) is int and n >= 0 for n in value)
+
+
+def _product(shape: Sequence[int], size: int) -> int | None:
+    """Bytes of so many elements; ``None`` beyond 64 bits.
+
+    Stops there: the product of thousands of large dimensions takes minutes, and more digits than
+    Python is willing to print.
+    """
+    if 0 in shape:
+        return 0
+    count = size
+    for dimension in shape:
+        count *= dimension
+        if count > U64_MAX:
+            return None
+    return count
 
 
 def read_tensor(
@@ -118,7 +134,9 @@ def read_tensor(
     if not is_inline and data >= len(frames):
         raise refuse_ext(where, f"aux frame index {data} is out of range for {len(frames)} frames")
     raw = bytes(data.data if is_inline else frames[data])
-    expected = math.prod(shape) * size
+    expected = _product(shape, size)
+    if expected is None:
+        raise refuse_ext(where, "byte length mismatch: the dimensions exceed 64 bits")
     if expected != len(raw):
         raise refuse_ext(where, f"byte length mismatch: expected {expected}, got {len(raw)}")
     return Tensor(dtype=dtype, shape=tuple(shape), data=raw)

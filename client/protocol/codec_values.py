@@ -7,8 +7,11 @@ leaves a decoder has passed one, or is free-form by contract.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
+
+import msgpack
 
 from client.protocol.codec_errors import DecodeError, ExtValueDecodeError
 from client.protocol.codec_msgpack import Where
@@ -22,11 +25,26 @@ T = TypeVar("T")
 
 
 def shown(value: object) -> str:
-    """Show a refused value: its type and a short form."""
+    """Show a refused value: its type and a short form, made of its beginning alone."""
     if value is None:
         return "nil"
-    text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= _SHOWN_CHARS_MAX else text[: _SHOWN_CHARS_MAX - 3] + '...'}"
+    text = repr(_beginning(value))
+    short = text if len(text) <= _SHOWN_CHARS_MAX else f"{text[: _SHOWN_CHARS_MAX - 3]}..."
+    return f"{type(value).__name__} {short}"
+
+
+def _beginning(value: object) -> object:
+    """As much of a value as its short form can show: a large one is not printed in full."""
+    most = _SHOWN_CHARS_MAX
+    if isinstance(value, str | bytes) and len(value) > most:
+        return value[: most + 1]
+    if isinstance(value, msgpack.ExtType) and len(value.data) > most:
+        return msgpack.ExtType(value.code, value.data[: most + 1])
+    if type(value) is list:
+        return [_beginning(item) for item in value[:most]]
+    if type(value) is dict:
+        return {_beginning(key): _beginning(item) for key, item in itertools.islice(value.items(), most)}
+    return value
 
 
 def refuse(where: Where, expected: str, value: object) -> DecodeError:

@@ -110,6 +110,21 @@ class ZmqSocket:
         """Whether ``close`` was called."""
         return self._closed
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether a message is here that nobody has received yet."""
+        if self._closed:
+            return False
+        return bool(self._unread) or bool(int(self._raw.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+
+    def watch(self, events: int) -> zmq.asyncio.Socket:
+        """Return a socket on which libzmq tells of connections (``zmq.Event``) from now on.
+
+        It ends with this socket, or with the transport.
+        """
+        self._check_open()
+        return self._raw.get_monitor_socket(events)
+
     def _check_open(self) -> None:
         if self._closed:
             msg = f"{self._kind.value} socket on {self._endpoint} is closed"

@@ -18,6 +18,9 @@ from harness.capture.take import FAILED, PLAYED, SKIPPED, Capture, Story
 
 FORMAT_VERSION = 1
 HEADER_KEY = "wavecheck_capture"
+LIVE_KEY = "live"
+"""In the header: written while things happened, so that it may lack its end and is read as far
+as it goes."""
 
 
 class CaptureFileError(ValueError):
@@ -104,6 +107,8 @@ def read(file: IO[str]) -> Capture:
     """
     reader = _Reader()
     for number, line in enumerate(file, start=1):
+        if reader.live and not line.endswith("\n"):
+            break  # whoever wrote it was ended in the middle of this line
         try:
             reader.take(number, json.loads(line))
         except json.JSONDecodeError as error:
@@ -126,6 +131,7 @@ class _Reader:
         self._frames: list[Frame] = []
         self._events: list[dict[str, Any]] = []
         self._complete = False
+        self.live = False
 
     def take(self, number: int, item: Any) -> None:
         if not isinstance(item, dict):
@@ -133,6 +139,7 @@ class _Reader:
             raise CaptureFileError(msg)
         if self._capture is None:
             self._capture = _header(item)
+            self.live = item.get(LIVE_KEY) is True
         elif self._complete:
             msg = f"line {number}: behind the end"
             raise CaptureFileError(msg)
@@ -173,6 +180,12 @@ class _Reader:
                 f"{counts[1]} events stand here, its end says {wanted[1]} and {wanted[2]}"
             )
             raise CaptureFileError(msg)
+        if self.live and not story.release and "release" in item:
+            # It was not known at the beginning.
+            story = replace(story, release=part(item, "release", str))
+        self._keep(story)
+
+    def _keep(self, story: Story) -> None:
         frames, events = tuple(self._frames), tuple(self._events)
         self._stories.append(replace(story, frames=frames, events=events))
         self._story, self._frames, self._events = None, [], []
@@ -187,10 +200,16 @@ class _Reader:
         if self._capture is None:
             msg = "it is empty"
             raise CaptureFileError(msg)
-        if not self._complete:
+        if not self._complete and not self.live:
             msg = "it was cut off: the last line is missing"
             raise CaptureFileError(msg)
-        return replace(self._capture, stories=tuple(self._stories))
+        notes = self._capture.notes
+        if not self._complete:
+            messages = len(self._frames)
+            if self._story is not None:
+                self._keep(self._story)
+            notes = (*notes, f"it has no end: {messages} messages of the last story are there")
+        return replace(self._capture, notes=notes, stories=tuple(self._stories))
 
 
 def _header(item: dict[str, Any]) -> Capture:

@@ -72,7 +72,7 @@ class Normal:
                 self._learn_request(message)
             elif isinstance(message, UtilityCall):
                 self.methods[message.call_id] = message.method
-                (fences if _calls_fence(message) else numbers).add(message.call_id)
+                (fences if is_fence_call(message) else numbers).add(message.call_id)
         # Ids grow, and what the fences took of them is not part of the story.
         self._calls = {number: place for place, number in enumerate(sorted(numbers), start=1)}
         self.fences = frozenset(fences)
@@ -104,7 +104,7 @@ class Normal:
     def is_fence(self, message: Any) -> bool:
         """Whether a message belongs to a fence of the harness."""
         if isinstance(message, UtilityCall):
-            return _calls_fence(message)
+            return is_fence_call(message)
         return isinstance(message, UtilityReply) and message.output.call_id in self.fences
 
     # --- replacing --------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class Normal:
         return f"outputs: {'; '.join(rows)}"
 
 
-def _calls_fence(message: UtilityCall) -> bool:
+def is_fence_call(message: UtilityCall) -> bool:
     """Whether a call is a fence; a real frontend passes the method on as an argument."""
     return FENCE_METHOD in (message.method, *message.args[:1])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -202,7 +203,15 @@ def engine(
 class Show:
     """Tells the user what happens, one line each."""
 
-    def __init__(self, ranks: range, addresses: JoinAddresses, *, verbose: bool) -> None:
+    def __init__(
+        self,
+        ranks: range,
+        addresses: JoinAddresses,
+        *,
+        verbose: bool,
+        say: Callable[[str], object] = click.echo,
+    ) -> None:
+        self._say = say
         self._missing = dict.fromkeys(ranks)
         self._where = addresses.handshake or addresses.input
         self._verbose = verbose
@@ -210,17 +219,17 @@ class Show:
     def __call__(self, event: events.MockEvent) -> None:
         """Show an event, if it is one of those that are asked for."""
         if self._verbose or isinstance(event, BRIEF):
-            click.echo(describe(event))
+            self._say(describe(event))
         if isinstance(event, events.EngineJoined) and event.engine in self._missing:
             del self._missing[event.engine]
             if not self._missing:
-                click.echo("all engines have joined")
+                self._say("all engines have joined")
 
     def begins(self, ranks: range, profile: Profile) -> None:
         """Say who tries to join what."""
         count = counted(len(ranks), "engine")
         span = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"
-        click.echo(
+        self._say(
             f"{count}, {span}, release {profile.release}, joining {self._where}"
             f" (process {os.getpid()}; Ctrl-C ends)"
         )

@@ -8,11 +8,9 @@ killed.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import multiprocessing
 import os
 import signal
-import sys
 import time
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
@@ -21,11 +19,10 @@ from multiprocessing.process import BaseProcess
 from typing import Protocol
 
 from harness.cli.jobs import CLEAN_UP_S, Task, carry_out
+from harness.cli.worker_process import begin
 from harness.division import Outcome
 from harness.interruption import SIGNALS
 
-PR_SET_PDEATHSIG = 1
-"""``prctl`` option: signal to receive when the parent dies (Linux)."""
 HUNG = "it did not stop at its time limit and was killed"
 
 
@@ -143,7 +140,7 @@ class ProcessExecutor:
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(
-            target=serve, args=(theirs, os.getpid()), name="wavecheck worker"
+            target=begin, args=(theirs, os.getpid()), name="wavecheck worker"
         )
         # Its first use unblocks SIGINT; so it must come before.
         resource_tracker.ensure_running()
@@ -188,9 +185,8 @@ def _now() -> float:
 # --- in the worker process --------------------------------------------------------------------
 
 
-def serve(link: Connection, parent: int) -> None:
+def serve(link: Connection) -> None:
     """Main loop of a worker process: do tasks until the pipe closes."""
-    die_with(parent)
     # A terminal's Ctrl-C goes to a whole process group; the parent passes it on, once.
     os.setpgid(0, 0)
     try:
@@ -200,18 +196,3 @@ def serve(link: Connection, parent: int) -> None:
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         # What remains is Python's own shutdown.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def die_with(parent: int) -> None:
-    """Have the system kill this process when process ``parent``, which started it, ends.
-
-    Linux only; elsewhere an orphan ends when it next reads its pipe.
-    """
-    if not sys.platform.startswith("linux"):
-        return
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    if os.getppid() != parent:
-        # It ended before the call.
-        os._exit(1)

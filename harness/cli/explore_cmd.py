@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ from harness.cli.output import (
 )
 from harness.cli.pool import interruptible, run_jobs
 from harness.cli.search_flags import SCHEDULES_MAX, seconds
+from harness.cli.taking_up import HuntJournal, InOrder
 from harness.failure import OUT_DEFAULT
 from harness.mutants import discover as discover_mutants
 from harness.mutants import unseen_note
@@ -52,6 +54,8 @@ ADAPTER = "adapter"
 OURS = ("sim", "zmq", ADAPTER)
 """Targets that take a mutant as they are."""
 BUDGET = "60s"
+BUDGET_S = 60.0
+BATCHES_MAX = 1_000_000
 SCHEDULES = 3
 SHRINK = "60s"
 EPILOG = """\b
@@ -96,10 +100,18 @@ Exit codes:
 @click.option(
     "--budget",
     metavar="TIME",
-    default=BUDGET,
-    show_default=True,
     callback=seconds,
-    help="How long scenarios are looked for: 60s, 10m, 1h. Making one small comes on top.",
+    help="How long scenarios are looked for: 60s, 10m, 1h. Making one small comes on top. "
+    f"Default: {BUDGET}; with --batches: until they are done.",
+)
+@click.option(
+    "--batches",
+    type=click.IntRange(1, BATCHES_MAX),
+    metavar="N",
+    help="Look at N batches of up to ten scenarios, however long that takes.",
+)
+@click.option(
+    "--resume", is_flag=True, help="Go on with the hunt in --out that was interrupted or killed."
 )
 @click.option(
     "--shrink",
@@ -169,7 +181,9 @@ class _Flags:
     adapter: str | None
     profile: str | None
     mutant: str | None
-    budget: float
+    budget: float | None
+    batches: int | None
+    resume: bool
     shrink: float
     schedules: int
     strategy: str | None
@@ -182,6 +196,13 @@ class _Flags:
     @property
     def folder(self) -> Path:
         return self.out if self.out is not None else Path(OUT_DEFAULT) / "explore"
+
+    @property
+    def budget_s(self) -> float | None:
+        """How long is looked; ``None``: until all batches are done."""
+        if self.budget is not None or self.batches is not None:
+            return self.budget
+        return BUDGET_S
 
     @property
     def chosen_strategy(self) -> str:
@@ -247,15 +268,28 @@ class _Explore:
         except TargetError as error:
             bag.lost.append(str(error))
             return self._report(TargetInfo(self._flags.target, "", frozenset()), bag)
-        self._began = real_clock()
-        self._output.say(self._headline(info))
-        bag.interrupted = self._hunt(bag)
+        flags = self._flags
+        journal = HuntJournal(
+            flags.options,
+            flags.folder,
+            keep_going=flags.keep_going,
+            resume=flags.resume,
+            show=self._output.show,
+        )
+        over = False
         try:
-            self._work_out(bag)
-        except KeyboardInterrupt:
-            bag.interrupted = True
-        self._progress.clear()
-        return self._report(info, bag)
+            self._began = real_clock() - journal.spent_s
+            bag.interrupted = self._hunt(bag, info, journal)
+            try:
+                self._work_out(bag)
+            except KeyboardInterrupt:
+                bag.interrupted = True
+            self._progress.clear()
+            code = self._report(info, bag)
+            over = not (bag.interrupted or bag.lost)
+        finally:
+            journal.end(over=over)
+        return code
 
     # --- before -----------------------------------------------------------------------------
 
@@ -314,7 +348,7 @@ class _Explore:
             self._output.show(Diagnostic("note", note))
         return target.info
 
-    def _headline(self, info: TargetInfo) -> str:
+    def _headline(self, info: TargetInfo, kept: int) -> str:
         flags = self._flags
         parts = [f"explore, target {info.kind} {info.version}"]
         if (profile := flags.options.profile) is not None:
@@ -324,26 +358,42 @@ class _Explore:
         if flags.target == "sim":
             many = counted(flags.schedules, "schedule")
             parts.append(f"strategy {flags.chosen_strategy}, {many} each")
-        parts.append(f"budget {flags.budget:g} s, seed {flags.seed}")
+        if flags.budget_s is not None:
+            parts.append(f"budget {flags.budget_s:g} s")
+        if flags.batches is not None:
+            parts.append(counted(flags.batches, "batch", "batches"))
+        parts.append(f"seed {flags.seed}")
+        if kept:
+            parts.append(f"{counted(kept, 'part')} of it played before")
         return f"wavecheck {tool_version()}: {', '.join(parts)}"
 
     # --- the hunt ---------------------------------------------------------------------------
 
-    def _hunt(self, bag: Bag) -> bool:
+    def _hunt(self, bag: Bag, info: TargetInfo, journal: HuntJournal) -> bool:
         """Look for broken promises; whether somebody interrupted it."""
         from harness.generate.hunt import real_clock
-        from harness.generate.shares import Share, jobs
+        from harness.generate.shares import Share, count_of, jobs
 
         flags = self._flags
-        until = self._began + flags.budget
+        budget_s = math.inf if flags.budget_s is None else flags.budget_s
+        until = self._began + budget_s
+        shares = InOrder(
+            journal.shares(self._began),
+            count_of(flags.budget_s, flags.batches),
+            lambda result: self._take(bag, result),
+            self._stops,
+        )
+        self._output.say(self._headline(info, shares.kept))
         batch = run_jobs(
-            jobs(flags.options, flags.budget),
-            Share(seed=flags.seed, until=until, keep_going=flags.keep_going),
+            jobs(flags.options, shares.left),
+            Share(seed=flags.seed, until=until, keep_going=flags.keep_going, batches=flags.batches),
             processes=flags.jobs,
-            on_result=lambda result: self._take(bag, result),
+            on_result=shares.take,
             stops=self._stops,
+            on_done=lambda _index, result: journal.keep(result, self._began, real_clock()),
             wanted=lambda _index: real_clock() < until,
         )
+        shares.finish()
         return batch.interrupted
 
     def _stops(self, result: ScenarioResult) -> bool:
@@ -396,7 +446,15 @@ class _Explore:
         with trouble.kept():
             code = trouble.code(bag.code)
             self._output.write(
-                document(info, flags.options, bag, code, began=self._began, budget_s=flags.budget)
+                document(
+                    info,
+                    flags.options,
+                    bag,
+                    code,
+                    began=self._began,
+                    budget_s=flags.budget_s,
+                    batches=flags.batches,
+                )
             )
         code = trouble.code(bag.code)
         self._output.say(summary(bag, code))

@@ -124,7 +124,8 @@ def document(
     code: ExitCode,
     *,
     began: float,
-    budget_s: float,
+    budget_s: float | None,
+    batches: int | None,
 ) -> dict[str, Any]:
     """The JSON of a hunt."""
     tally = bag.tally
@@ -140,6 +141,7 @@ def document(
         "profile": options.profile,
         "seed": options.seed,
         "budget_s": budget_s,
+        "batches": batches,
         "strategy": options.strategy,
         "schedules_each": options.schedules,
         "scenarios": tally.scenarios,

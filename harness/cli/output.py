@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from harness.files import write_text
+from harness.reports.annotations import defused
 from harness.reports.diagnostic import Diagnostic, render
 from harness.reports.json_report import to_text
 from harness.scenario.problems import did_you_mean
@@ -22,6 +23,8 @@ from harness.verdict import ExitCode
 
 STDOUT = "-"
 """File name that means standard output."""
+ACTIONS_VARIABLE = "GITHUB_ACTIONS"
+"""``true`` in a job of GitHub Actions, which takes some lines of the output for commands."""
 
 
 class _Console(Console):
@@ -38,6 +41,13 @@ def console(*, stderr: bool = False, file: Any = None) -> Console:
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def guarded(text: Text) -> Text:
+    """In a job of a code host: text in which no line is a command to that host."""
+    if os.environ.get(ACTIONS_VARIABLE) != "true" or defused(text.plain) == text.plain:
+        return text
+    return Text(defused(text.plain))
 
 
 class CommandError(click.ClickException):
@@ -58,7 +68,7 @@ class CommandError(click.ClickException):
         shown = console(stderr=file is None, file=file)
         for i, diagnostic in enumerate(self.diagnostics):
             shown.print(Text("\n") if i else Text(), end="")
-            shown.print(render(diagnostic), soft_wrap=True)
+            shown.print(guarded(render(diagnostic)), soft_wrap=True)
 
 
 def usage_error(title: str, *, expected: str = "", help_text: str = "") -> CommandError:
@@ -212,7 +222,11 @@ class Output:
     def say(self, line: str | Text) -> None:
         """Print one line (or more) of text, never wrapped or marked up."""
         text = Text(line) if isinstance(line, str) else line
-        self.text.print(text, soft_wrap=True)
+        self.text.print(guarded(text), soft_wrap=True)
+
+    def raw(self, line: str) -> None:
+        """Print a line that is a command to the CI system that reads the output."""
+        self.text.print(Text(line), soft_wrap=True)
 
     def show(self, diagnostic: Diagnostic) -> None:
         """Print a message, set off by empty lines."""

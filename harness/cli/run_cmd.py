@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from harness.cli import completing
+from harness.cli import annotating, completing
+from harness.cli.against_baseline import Outcome, rule_of, today_option
 from harness.cli.catalogue import invariant_doc
 from harness.cli.frontend_flags import (
     start_options,
@@ -31,7 +32,7 @@ from harness.cli.search_flags import search_options
 from harness.cli.selecting import Part, chosen, part_options
 from harness.cli.so_far import SoFar, event_list
 from harness.cli.spreading import open_executor, spreading_options
-from harness.reports.diagnostic import Diagnostic
+from harness.reports.diagnostic import Diagnostic, printable
 from harness.reports.json_report import run_document
 from harness.reports.junit import junit, write_junit
 from harness.reports.text import result_line, summary_line
@@ -41,7 +42,7 @@ from harness.scenario.loader import LoadedScenario
 from harness.start_failures import StartFailures
 from harness.targets.base import TargetError, TargetInfo
 from harness.targets.registry import KINDS, open_target
-from harness.verdict import ExitCode, exit_code
+from harness.verdict import ExitCode
 
 REPEAT_MAX = 10_000
 NAMED_MAX = 3
@@ -147,6 +148,15 @@ def a_number(
 @click.option(
     "--strict", is_flag=True, help="What could not be judged counts, and violated `should` rules."
 )
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Fail on regressions only: on what this committed file does not say. Violations that it "
+    "waives are shown and do not count (docs/baseline.md).",
+)
+@today_option
+@annotating.annotations_option
 @json_option
 @click.option("--junit", "junit_file", metavar="FILE", help="Write a JUnit XML report.")
 @click.option(
@@ -280,12 +290,18 @@ class _Run:
 
     def _print(self, result: ScenarioResult) -> None:
         self._so_far.take(result)
+        ruling = self._plan.ruling(result)
         allow_known = self._flags.allow_known
-        self._output.say(result_line(result, allow_known=allow_known))
+        word = self._plan.label(result)
+        self._output.say(result_line(result, allow_known=allow_known, word=word))
+        for line in ruling.lines:
+            self._output.say(f"{'':<10} {printable(line)}")
         if result.start_failure is not None and result.start_failure == self._start_told:
             self._output.say(f"{'':<10} it did not start, as told above")
             return
         self._start_told = result.start_failure or self._start_told
+        if ruling.waived and not self._flags.verbose:
+            return
         messages = self._plan.messages(result, self._loaded.get(result.scenario))
         for diagnostic in messages:
             self._output.show(diagnostic)
@@ -301,12 +317,8 @@ class _Run:
 
     def _report(self, info: TargetInfo, jobs: Sequence[Job], batch: Batch) -> ExitCode:
         flags, results = self._flags, batch.results
-        code = exit_code(
-            results,
-            allow_known=flags.allow_known,
-            strict=flags.strict,
-            interrupted=batch.interrupted,
-        )
+        outcome = self._plan.outcome(results, interrupted=batch.interrupted)
+        code = outcome.code
         trouble = Trouble()
         if flags.junit_file is not None:
             with trouble.kept(flags.junit_file):
@@ -324,16 +336,31 @@ class _Run:
                     left,
                     allow_known=flags.allow_known,
                     strict=flags.strict,
+                    baseline=outcome.document,
                 )
             )
         code = trouble.code(code)
+        for message in outcome.messages:
+            self._output.show(message)
+        self._annotate(results, outcome)
         if left:
             self._output.say(f"not run: {len(left)}{_some(left)}")
         self._output.say(
-            summary_line(results, code, allow_known=flags.allow_known, strict=flags.strict)
+            summary_line(
+                results,
+                code,
+                allow_known=flags.allow_known,
+                strict=flags.strict,
+                meaning=outcome.meaning if code is outcome.code else "",
+            )
         )
         trouble.show()
         return code
+
+    def _annotate(self, results: Sequence[ScenarioResult], outcome: Outcome) -> None:
+        if annotating.wanted(self._flags.annotations):
+            found = annotating.of_run(results, self._plan, self._loaded, outcome.comparison)
+            annotating.write_annotations(self._output, found)
 
     def _write_junit(self, info: TargetInfo, results: Sequence[ScenarioResult], path: Path) -> None:
         flags = self._flags
@@ -344,6 +371,7 @@ class _Run:
             allow_known=flags.allow_known,
             strict=flags.strict,
             preferred=self._preferred,
+            rule=rule_of(self._plan.baseline),
         )
         write_junit(report, path)
 

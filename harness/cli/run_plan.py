@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import shlex
 from collections.abc import Sequence
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from client.protocol.profiles import RELEASES, profile_for
+from harness.baseline.ruling import WAIVED, Ruling
+from harness.baseline.session import BaselineSession
+from harness.cli.against_baseline import Outcome, check_day, day_of, opened, outcome
 from harness.cli.catalogue import invariant_doc
 from harness.cli.frontend_flags import Environment, check_as_release, check_mutant, fixed_path
 from harness.cli.output import (
@@ -86,6 +90,15 @@ class RunFlags:
     out: Path | None
     verbose: bool
     shrink: bool
+    baseline: Path | None
+    today: dt.date | None
+    annotations: str
+
+    @property
+    def partial(self) -> bool:
+        """Whether a part of what is named is played on purpose."""
+        part = (self.word, self.quick, self.shard, self.last_failed, self.stop_first)
+        return any(part)
 
     @property
     def release(self) -> str | None:
@@ -109,6 +122,7 @@ class RunPlan:
     Attributes:
         flags: with ``allow_known`` as it applies to the target.
         search: which orders of events are tried.
+        baseline: what the results are compared with, once the words have been checked.
     """
 
     def __init__(self, parameters: dict[str, Any]) -> None:
@@ -120,6 +134,7 @@ class RunPlan:
         rest = dict(parameters)
         self.search = SearchFlags.of(**{name: rest.pop(name) for name in SEARCH_FLAGS})
         given = RunFlags(**rest)
+        self.baseline: BaselineSession | None = None
         self._asked_for_known = given.allow_known
         # Our own client has no known faults; what is left are those that the protocol's rules lead to.
         self.flags = replace(given, allow_known=given.allow_known or given.is_ours)
@@ -143,8 +158,22 @@ class RunPlan:
             msg = "release"
             raise unknown_word(msg, flags.profile, [*RELEASES, ALL])
         self._check_files()
+        self._open_baseline()
         if flags.mutant is not None and flags.target not in OURS:
             check_mutant(flags.mutant, [flags.frontend])
+
+    def _open_baseline(self) -> None:
+        flags = self.flags
+        check_day(flags.today, flags.baseline)
+        if flags.baseline is None:
+            return
+        self.baseline = BaselineSession(
+            opened(flags.baseline),
+            day_of(flags.today),
+            target=flags.target,
+            allow_known=flags.allow_known,
+            strict=flags.strict,
+        )
 
     def _check_files(self) -> None:
         flags = self.flags
@@ -317,14 +346,38 @@ class RunPlan:
             parts.append(f"executor {flags.executor}")
         return f"wavecheck {tool_version()}: {', '.join(parts)}"
 
+    def ruling(self, result: ScenarioResult) -> Ruling:
+        """What the baseline makes of a result; without one nothing."""
+        return Ruling() if self.baseline is None else self.baseline.rule(result)
+
+    def outcome(self, results: Sequence[ScenarioResult], *, interrupted: bool) -> Outcome:
+        """What all results come to."""
+        flags = self.flags
+        return outcome(
+            results,
+            self.baseline,
+            allow_known=flags.allow_known,
+            strict=flags.strict,
+            interrupted=interrupted,
+            partial=flags.partial,
+        )
+
     def fails(self, result: ScenarioResult) -> bool:
         """Whether a result makes the run red by a violation, or what counts as one."""
         flags = self.flags
+        if self.baseline is not None:
+            return self.ruling(result).fails
         return counts(result, allow_known=flags.allow_known, strict=flags.strict)
 
     def passes_as_known(self, result: ScenarioResult) -> bool:
         """Whether a result is violated, and does not count because all of that is known."""
-        return label(result, allow_known=self.flags.allow_known) == "known"
+        return self.label(result) == "known"
+
+    def label(self, result: ScenarioResult) -> str:
+        """The word for a result."""
+        if self.ruling(result).waived:
+            return WAIVED
+        return label(result, allow_known=self.flags.allow_known)
 
     def is_bad(self, result: ScenarioResult) -> bool:
         """Whether a result is one to stop at: it fails, or is an error."""

@@ -20,6 +20,7 @@ EXTRAS = {
     "frontend": "the targets vllm-rs and vllm-py, and `wavecheck frontend serve`",
     "dask": "--executor dask://HOST:PORT",
     "explore": "`wavecheck explore`",
+    "watch": "`wavecheck watch`",
     "pytest": "`pytest scenarios/`, and the fixtures",
     "browser": "tests that open reports in Chromium",
 }

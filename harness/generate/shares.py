@@ -6,7 +6,8 @@ does not depend on how many processes there are: those before the first that fou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,11 +37,13 @@ class ShareResult(ScenarioResult):
     Attributes:
         found: the first scenario for each broken promise, in the order in which they were found.
         hopeless: why the target cannot be played at all, or ``""``.
+        whole: the end of the time did not cut it short.
     """
 
     found: tuple[Found, ...] = ()
     tally: Tally = field(default_factory=Tally)
     hopeless: str = ""
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +54,13 @@ class Share:
         seed: of the hunt.
         until: when looking ends, on the monotonic clock that all processes share.
         keep_going: look on when something was found, for other promises.
+        batches: how many there are in all shares together; ``None``: any number.
     """
 
     seed: int
     until: float
     keep_going: bool = False
+    batches: int | None = None
 
     def __call__(self, loaded: LoadedScenario, options: RunOptions) -> ShareResult:
         """Play the share."""
@@ -63,13 +68,17 @@ class Share:
         tally = Tally()
         found: dict[str, Found] = {}
         hopeless = ""
+        whole = True
         first = number_of(loaded) * BATCHES
-        for number in range(first, first + BATCHES):
+        last = first + BATCHES if self.batches is None else min(first + BATCHES, self.batches)
+        for number in range(first, last):
             if real_clock() >= self.until:
+                whole = False
                 break
             batch = Batch(stage, self.seed, number, Limits(real_clock, self.until), shrink=False)
             one = batch.run(known=frozenset(found))
             tally.add(batch.tally)
+            whole = whole and real_clock() < self.until
             if one is not None:
                 found.setdefault(one.violated, one)
                 if not self.keep_going:
@@ -87,20 +96,33 @@ class Share:
             found=tuple(found.values()),
             tally=tally,
             hopeless=hopeless,
+            whole=whole and last == first + BATCHES,
         )
 
 
 def number_of(loaded: LoadedScenario) -> int:
     """The number of the share that a job is for."""
-    return int(loaded.id.rpartition("-")[2])
+    return number_of_id(loaded.id)
 
 
-def jobs(options: RunOptions, budget_s: float) -> Sequence[Job]:
-    """More shares than there is time for."""
+def number_of_id(name: str) -> int:
+    """The same from its id."""
+    return int(name.rpartition("-")[2])
+
+
+def count_of(budget_s: float | None, batches: int | None) -> int:
+    """So many shares as these batches are, or more than there is time for."""
+    if batches is not None:
+        return math.ceil(batches / BATCHES)
+    assert budget_s is not None
+    return int(budget_s * SHARES_A_SECOND) + 1
+
+
+def jobs(options: RunOptions, numbers: Iterable[int]) -> Sequence[Job]:
+    """The shares with these numbers."""
     nothing = Scenario(title=TITLE, promise=PROMISE, refs=[REFERENCE], steps=[Step(fence=True)])
     positions = parse_yaml("{}")[1]
-    count = int(budget_s * SHARES_A_SECOND) + 1
     return [
         Job(LoadedScenario(f"share-{number}", Path("share"), nothing, positions, ""), options)
-        for number in range(count)
+        for number in numbers
     ]

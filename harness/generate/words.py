@@ -88,6 +88,7 @@ EXCLUDED: Mapping[Key, str] = {
 }
 """Not generated, and why."""
 HEAD_EXCLUDED: Mapping[str, str] = {
+    "format": "says nothing of the story",
     "title": "written when something was found",
     "promise": "written when something was found",
     "refs": "written when something was found",
@@ -152,6 +153,7 @@ FIELDS: dict[Key, Hint] = {
     (scenario.GrpcStep, "metadata"): Hint(words({"x-a": "b"})),
     (scenario.CrowdStep, "id"): Hint(ref("new-crowd", 0)),
     (scenario.CrowdStep, "callers"): Hint(words(1, 2, 4, 6), "always"),
+    (scenario.CrowdStep, "simulated"): number(1, 3),
     (scenario.CrowdStep, "at_once"): number(1, 2, 4),
     (scenario.CrowdStep, "leave"): Hint(share="often"),
     (scenario.CrowdStep, "spread_ms"): Hint(words(0.0, 1.0)),

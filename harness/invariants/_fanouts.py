@@ -176,6 +176,11 @@ class FanOutBook:
     def feed(self, record: Record) -> None:
         """Take one record."""
         event = record.event
+        if event.__class__ is UtilityReplySent:  # a flood is of these
+            answered = self.by_call.get(event.call_id)
+            if answered is not None:
+                answered.replies.setdefault(event.call_id, []).append(record)
+            return
         match event:
             case UtilityStarted() | UtilityEnded() | CancelRequested():
                 self._caller(record, event)
@@ -183,10 +188,6 @@ class FanOutBook:
                 self._register(record, event)
             case UtilitySeen():
                 self._see(record, event)
-            case UtilityReplySent():
-                fan = self.by_call.get(event.call_id)
-                if fan is not None:
-                    fan.replies.setdefault(event.call_id, []).append(record)
             case UtilitySettled():
                 fan = self.by_call.get(event.call_id)
                 if fan is not None:

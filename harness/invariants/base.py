@@ -216,9 +216,9 @@ PLAIN_MAX = 256
 """Combinations of verdicts that are kept for a release and a target."""
 _BY_NAME = operator.attrgetter("invariant")
 
-Route = tuple[tuple[tuple[int, Taker], ...], tuple[tuple[int, Taker], ...]]
-"""Where the records of one event type go: to which books, then to which checkers, each by its
-place among those of a run."""
+Route = tuple[tuple[int, Taker], ...]
+"""Where the records of one event type go: to some books, then to some checkers, each by its place
+among all of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,15 +250,11 @@ class Bench:
 
     def route(self, books: tuple[type[Book], ...], kind: type, *, over: bool) -> Route:
         """Find where records of an event type go, before or after the end of a run."""
-        found = ((place, cls.taker(kind, over=over)) for place, cls in enumerate(self.judging))
-        return (
-            tuple(
-                (place, book.feed)
-                for place, book in enumerate(books)
-                if not over and kind in book.HANDLES
-            ),
-            tuple((place, take) for place, take in found if take is not None),
-        )
+        takers: list[Taker | None] = [
+            book.feed if not over and kind in book.HANDLES else None for book in books
+        ]
+        takers += [cls.taker(kind, over=over) for cls in self.judging]
+        return tuple((place, take) for place, take in enumerate(takers) if take is not None)
 
 
 @functools.lru_cache(maxsize=64)
@@ -308,8 +304,9 @@ class Judge:
         waves = context.scenario.topology.waves
         self._bench = bench_for(tuple(invariants), context.release, context.capabilities, waves)
         self._checkers = [cls(context) for cls in self._bench.judging]
-        self._books = self._shelf.books
-        self._kinds = tuple(type(book) for book in self._books)
+        books = self._shelf.books
+        self._readers: tuple[Book | Invariant, ...] = (*books, *self._checkers)
+        self._kinds = tuple([book.__class__ for book in books])
         self._over = False
         self._routes = self._bench.routes(self._kinds, over=False)
 
@@ -320,20 +317,15 @@ class Judge:
         if route is None:
             route = self._bench.route(self._kinds, kind, over=self._over)
             self._routes[kind] = route
-        to_books, to_checkers = route
-        if to_books:
-            books = self._books
-            for place, take in to_books:
-                take(books[place], record)
-        checkers = self._checkers
+        readers = self._readers
         if not self._shelf.broken:  # nearly always: then nobody is asked whether he still judges
-            for place, take in to_checkers:
-                take(checkers[place], record)
+            for place, take in route:
+                take(readers[place], record)
         else:
-            for place, take in to_checkers:
-                checker = checkers[place]
-                if checker.violation is None:
-                    take(checker, record)
+            for place, take in route:
+                reader = readers[place]
+                if getattr(reader, "violation", None) is None:  # a book has none
+                    take(reader, record)
         if kind is RunEnded:
             self._over = True
             self._routes = self._bench.routes(self._kinds, over=True)

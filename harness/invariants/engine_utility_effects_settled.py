@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
+from collections.abc import Mapping
 
 from harness.invariants._fanouts import FanOutBook
 from harness.invariants._run import RunInvariant, event_types
@@ -81,8 +83,12 @@ class UtilityEffectsSettled(RunInvariant):
                 return
 
 
-def _pairs(text: str) -> dict[str, str]:
-    """Read ``state``: ``key=repr`` pairs with commas between. Counters of resets are no state."""
+@functools.lru_cache(maxsize=1_024)
+def _pairs(text: str) -> Mapping[str, str]:
+    """Read ``state``: ``key=repr`` pairs with commas between. Counters of resets are no state.
+
+    Kept: it is the same in every schedule. Nobody changes the result.
+    """
     try:
         call = ast.parse(f"_({text})", mode="eval").body
     except SyntaxError:

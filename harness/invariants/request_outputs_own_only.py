@@ -64,7 +64,9 @@ class OutputsOwnOnly(RequestInvariant):
         """Collect both sides."""
         event = record.event
         if isinstance(event, OutputSent):
-            sent = self._sent.setdefault(event.request_id, Sent())
+            sent = self._sent.get(event.request_id)
+            if sent is None:
+                sent = self._sent[event.request_id] = Sent()
             sent.tokens.extend(event.tokens)
             sent.engines[event.engine] = None
             sent.early = sent.early or event.request_id not in self.adds.by_id
@@ -86,7 +88,8 @@ class OutputsOwnOnly(RequestInvariant):
                 continue
             self.exercised += 1
             # An engine may send for a request whose ADD it never got.
-            names = ids.get(op) or [self.calls.calls[op].event.external_id]
+            begun = self.calls.calls.get(op)
+            names = ids.get(op) or [op if begun is None else begun.event.external_id]
             if not any(self._own(name, seen) for name in names):
                 best = [self._sent[name].tokens for name in names if name in self._sent]
                 self.violate(

@@ -90,6 +90,9 @@ class ScenarioItem(pytest.Item):
             raise NotHeldError
         if result.status == NOT_JUDGED:
             pytest.skip(f"not judged: {why_not_judged(result)}")
+        if waived := plan.ruling(result).waived:
+            pytest.xfail(waived)
+            raise NotHeldError
         if plan.passes_as_known(result):
             pytest.xfail(f"known fault of {result.profile}: {', '.join(assess(result).known)}")
             # Only with --runxfail: then what would be an expected failure is one.

@@ -54,6 +54,8 @@ OPTIONS = (
     Option("timeout", "Safety net of one scenario, in seconds.", "S"),
     Option("allow-known", "Known violations are xfailed; known ones that are missing fail."),
     Option("strict", "What could not be judged fails, and violated `should` rules."),
+    Option("baseline", "Fail on what this committed file does not say.", "FILE"),
+    Option("today", "Count the expiry of waivers from this day.", "DAY"),
     Option("no-shrink", "Show a failing order of events as it was found."),
     Option("json", "Write the results as `wavecheck run --json` does.", "FILE"),
     Option("out", "Where failure files go. Default: wavecheck-out.", "DIR"),

@@ -26,7 +26,7 @@ from harness.scenario.loader import builtin_dir
 from harness.start_failures import StartFailures
 from harness.subsets import in_shard, quick
 from harness.targets.base import TargetError, TargetInfo
-from harness.verdict import ERROR, ExitCode, exit_code
+from harness.verdict import ERROR, ExitCode
 
 IDS = "wavecheck_ids"
 """What a worker process of xdist tells the one that reports: ids of its scenarios."""
@@ -191,9 +191,17 @@ class Playing:
         results = sorted(self._results, key=lambda one: (one.scenario, one.profile))
         known, strict = flags.allow_known, flags.strict
         interrupted = exitstatus == PytestExitCode.INTERRUPTED
-        code = exit_code(results, allow_known=known, strict=strict, interrupted=interrupted)
+        outcome = self.plan.outcome(results, interrupted=interrupted)
         left = sorted(self._ids - {result.scenario for result in results})
-        document = run_document(info, results, code, left, allow_known=known, strict=strict)
+        document = run_document(
+            info,
+            results,
+            outcome.code,
+            left,
+            allow_known=known,
+            strict=strict,
+            baseline=outcome.document,
+        )
         try:
             write_text(Path(file), to_text(document))
         except OSError as error:

@@ -55,7 +55,9 @@ def told(result: ScenarioResult, loaded: LoadedScenario, plan: RunPlan, *, detai
         detailed: with every event of the failing run.
     """
     messages = plan.messages(result, loaded)
-    parts = [result_line(result, allow_known=plan.flags.allow_known)]
+    known = plan.flags.allow_known
+    parts = [result_line(result, allow_known=known, word=plan.label(result))]
+    parts += [Text(line) for line in plan.ruling(result).lines]
     parts += [render(message) for message in messages]
     if detailed and messages:
         parts.append(Text("\n".join(event_list(result))))

@@ -29,6 +29,12 @@ LEVEL_STYLES = {
     "blind": "bold red",
     "regression": "bold red",
     "unstable": "bold red",
+    "expired": "bold red",
+    "lost": "bold red",
+    "unjudged": "bold red",
+    "unpinned": "bold red",
+    "stale": "bold red",
+    "waived": "bold yellow",
     "known": "bold yellow",
     "not judged": "bold yellow",
     "note": "bold",
@@ -50,7 +56,7 @@ class Diagnostic:
 
     Attributes:
         level: ``error``, ``violated``, ``blind``, ``known``, ``not judged`` or ``note``; in a
-            matrix also ``regression`` and ``unstable``.
+            matrix also ``regression`` and ``unstable``; of a baseline a kind of finding.
         title: one line that stands alone; further lines are shown below it.
         code: id of the invariant or of the kind of problem; shown in brackets.
         where: ``file:line:column`` of a file, or scenario and settings of a run.

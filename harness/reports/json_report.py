@@ -10,12 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from harness.formats import RUN
 from harness.results import ScenarioResult
 from harness.targets.base import TargetInfo
 from harness.verdict import ExitCode, summarise
 from harness.version import tool_version
 
-SCHEMA = 1
+SCHEMA = RUN.current
+"""Version of the JSON that every command writes."""
 
 
 def run_document(
@@ -26,10 +28,12 @@ def run_document(
     *,
     allow_known: bool = False,
     strict: bool = False,
+    baseline: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The document of one ``run``: tool, target, results in order, what was left out, summary.
 
-    ``allow_known`` and ``strict`` are the flags that its exit code follows.
+    ``allow_known`` and ``strict`` are the flags that its exit code follows, and ``baseline`` is
+    what it was compared with.
     """
     return {
         "schema": SCHEMA,
@@ -43,6 +47,7 @@ def run_document(
         "not_run": list(dict.fromkeys(not_run)),
         "allow_known": allow_known,
         "strict": strict,
+        "baseline": baseline,
         "summary": asdict(summarise(results, code)),
     }
 
@@ -51,7 +56,7 @@ def result_object(result: ScenarioResult) -> dict[str, Any]:
     """One result; what is only for text output is left out."""
     found = asdict(result)
     del found["witness_lines"], found["should_lines"], found["failure_file_error"]
-    del found["start_failure"], found["failure_unwritten"]
+    del found["start_failure"], found["failure_unwritten"], found["known_because"]
     found["duration_s"] = round(result.duration_s, 6)
     return found
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+from harness.baseline.ruling import Rule, Ruling
 from harness.files import replacing
 from harness.reports.diagnostic import plain
 from harness.reports.text import InvariantDoc, diagnostics, label
@@ -26,12 +27,14 @@ def junit(
     allow_known: bool = False,
     strict: bool = False,
     preferred: Callable[[ScenarioResult], Sequence[str]] = lambda _result: (),
+    rule: Rule | None = None,
 ) -> JUnitXml:
     """One test suite: held passes, violated fails, error is an error, not judged is skipped.
 
     With ``allow_known`` a violation that ``known`` predicts is skipped, and a predicted one that
     is missing fails, as in the exit code; ``strict`` makes a violated ``should`` fail.
-    ``preferred`` gives what a result is about first, as in ``text.diagnostics``.
+    ``preferred`` gives what a result is about first, as in ``text.diagnostics``. With ``rule``, of
+    a baseline, what it fails fails, and what it waives is skipped with the waiver's text.
     """
     suite = TestSuite(f"wavecheck {target}")
     for result in results:
@@ -46,10 +49,16 @@ def junit(
         )
         text = xml_text("\n\n".join(plain(message) for message in messages))
         title = xml_text(messages[0].title if messages else result.status)
-        if result.status == UNSTABLE:
+        ruled = Ruling() if rule is None else rule(result)
+        if ruled.fails:
+            text = "\n".join([*(xml_text(line) for line in ruled.lines), "", text]).rstrip()
             outcome: Error | Failure | Skipped | None = Failure(
-                xml_text(result.reason or title), UNSTABLE
+                xml_text(ruled.lines[0]), ruled.lines[0].partition(":")[0].partition("[")[0]
             )
+        elif ruled.waived:
+            outcome = Skipped(xml_text(ruled.waived), "waived")
+        elif result.status == UNSTABLE:
+            outcome = Failure(xml_text(result.reason or title), UNSTABLE)
         elif result.status == ERROR:
             outcome = Error(title, result.status)
         elif result.status == NOT_JUDGED:

@@ -14,6 +14,8 @@ import msgspec
 
 from harness.reports.inputs.documents import MatrixDocument, RunDocument
 from harness.reports.told.model import Report
+from harness.reports.words import WORDS
+from harness.scenario.words import describe
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FORMS: Mapping[str, tuple[type, str]] = {
@@ -28,6 +30,8 @@ def schema_of(name: str) -> dict[str, Any]:
     """One schema, draft 2020-12. Keys that it does not name may come with a later version."""
     form, title = FORMS[name]
     (found,), components = msgspec.json.schema_components([form], ref_template="#/$defs/{name}")
+    for definition in components.values():
+        describe(definition, WORDS.get(definition.get("title", ""), {}))
     return {"$schema": DIALECT, "title": title, **found, "$defs": components}
 
 

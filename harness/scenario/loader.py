@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from harness.formats import SCENARIO, Form, refusal
 from harness.invariants import discover
 from harness.scenario.checks import Vocabulary, check
 from harness.scenario.explain import explain
@@ -137,9 +138,12 @@ def load_model(
 
 
 def parse_model(
-    text: str, path: Path, model: type[Model], *, shape: str = _SHAPE
+    text: str, path: Path, model: type[Model], *, shape: str = _SHAPE, form: Form | None = None
 ) -> tuple[Model, Positions, str]:
     """Like ``load_model``, for text that was read already; ``path`` is for messages.
+
+    ``form``: what the file is. One whose key says another version is refused for that alone:
+    what else it holds may mean something else there.
 
     Raises:
         ScenarioFileError: as above.
@@ -152,6 +156,11 @@ def parse_model(
     if data is None:
         problem = Problem("the file is empty", expected=f"{shape}; see docs/scenarios.md")
         raise ScenarioFileError(path, text, [problem])
+    if form is not None and isinstance(data, dict) and type(data.get(form.key)) is int:
+        refused = refusal(form, data[form.key])
+        if refused is not None:
+            place = positions.find((form.key,))
+            raise ScenarioFileError(path, text, [Problem(refused.title, place, help=refused.help)])
     try:
         return model.model_validate(data), positions, text
     except ValidationError as error:
@@ -182,7 +191,7 @@ def parse(
     Raises:
         ScenarioFileError: with every problem of the first stage that failed.
     """
-    scenario, positions, _ = parse_model(text, path, Scenario)
+    scenario, positions, _ = parse_model(text, path, Scenario, form=SCENARIO)
     found = check(scenario, default_vocabulary() if vocabulary is None else vocabulary)
     if found:
         raise ScenarioFileError(path, text, placed(found, positions))

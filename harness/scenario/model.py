@@ -20,7 +20,6 @@ from mock_engines.behaviours.model import (
     as_list,
 )
 
-SCHEMA_VERSION = 1
 REPEAT_MAX = 50_000_000
 """How often the text of an HTTP request may be repeated."""
 CONNECTIONS_MAX = 10_000
@@ -262,10 +261,14 @@ class CrowdStep(Strict):
     hangs up if it has not ended when everything sent before has been acted on. ``spread_ms``:
     those who leave at once do so at instants within so many milliseconds after their request.
     Their ids are ``<id>-0``, ``<id>-1`` and so on.
+
+    ``simulated``: callers where the order is chosen (``sim``), if not as many: there another
+    schedule tries what another caller tries elsewhere.
     """
 
     id: Name
     callers: int = Field(default=100, ge=1, le=100_000)
+    simulated: int | None = Field(default=None, ge=1, le=100_000)
     at_once: int = Field(default=16, ge=1, le=1_000)
     leave: Literal["no", "at-once", "after-add", "after-output", "abort-after-add"] = "no"
     spread_ms: float = Field(default=0, ge=0, le=1_000)
@@ -479,9 +482,11 @@ class Scenario(Strict):
     is about (all are judged); ``open_at_end`` lists ids and gates that stay open on purpose,
     so that liveness is not judged for them. ``explore`` names the tasks and messages whose order
     is explored in simulation, by their labels, with ``*`` and ``?``; everything else then runs as
-    soon as it can. Without it every order counts.
+    soon as it can. Without it every order counts. ``format`` is the version of the file format; a
+    file without it is of format 1.
     """
 
+    format: Literal[1] = 1
     title: str
     promise: str
     refs: list[str] = Field(min_length=1)

@@ -12,10 +12,11 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema
 
 from harness.scenario.model import Scenario
+from harness.scenario.words import WORDS, describe
 
 DIALECT = GenerateJsonSchema.schema_dialect
 SCHEMA_FILE = "schema.json"
-ONE_OR_MORE = frozenset({"do", "method", "rank_text", "abort", "finish"})
+ONE_OR_MORE = frozenset({"do", "method", "rank_text", "abort", "finish", "step_ms", "stop"})
 """Keys whose value may be a single item instead of a list of one."""
 
 
@@ -25,6 +26,7 @@ def scenario_schema() -> dict[str, Any]:
     for definition in [schema, *schema.get("$defs", {}).values()]:
         _open_single_items(definition)
         _one_key(definition)
+        describe(definition, WORDS.get(definition.get("title", ""), {}))
     return {
         "$schema": DIALECT,
         "title": "Wavecheck scenario",

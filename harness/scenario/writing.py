@@ -27,7 +27,7 @@ from harness.scenario.positions import (
 WIDTH = 96
 """Columns that a line may take."""
 KEYS = (
-    *("title", "promise", "refs", "profiles", "known", "needs", "invariants", "trials"),
+    *("format", "title", "promise", "refs", "profiles", "known", "needs", "invariants", "trials"),
     *("explore", "topology", "engines", "connect_fails", "steps", "open_at_end"),
 )
 """Order of the keys of a file; that of the story."""

@@ -32,13 +32,18 @@ class ReadyList(list[Entry]):
     Attributes:
         looked: for whoever chooses: how many entries at its head it has looked at. New ones come
             at the end; the loop goes back to 0 where it takes one out itself.
+        tidy: all that stands on it may matter, but for the run's own task: a loop keeps it that
+            runs bookkeeping at once. No more so once a task has failed.
+        has_main: whether that task may be on it; whoever chooses takes the mark off.
     """
 
-    __slots__ = ("looked",)
+    __slots__ = ("has_main", "looked", "tidy")
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[Entry] = (), *, tidy: bool = False) -> None:
         super().__init__(entries)
         self.looked = 0
+        self.tidy = tidy
+        self.has_main = tidy
 
     def remove(self, entry: Entry, /) -> None:
         """Take an entry back."""

@@ -61,6 +61,10 @@ class StallStrategy(Strategy):
 
     def choose(self, n: int, labels: Labels | None = None) -> int:  # noqa: ARG002
         """Return the first that is not left out; the first of all if there is none."""
+        number = self._number
+        if not (self._since or self._note) and number not in self._left:  # mostly
+            self._number = number + 1
+            return 0
         ready, index = self._ready, 0
         # New entries come at the end, so those that are left out stand at the head.
         while index < n and ready[index].__class__ is Held:

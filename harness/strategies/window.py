@@ -94,6 +94,11 @@ class Window:
         if not self._open:
             return 0
         ready = self._ready
+        if ready.tidy and not self._by_name:
+            if ready.has_main and (place := self._main_at(n)):
+                return place - 1
+            self.asked += 1
+            return self._decide(n, labels)
         # The first entry that does not matter runs at once. Only those are looked at that are new:
         # with all of them looked at for each choice, and by their labels, this was a tenth of a
         # run. And no function of its own: it is called for each choice of a campaign.
@@ -118,6 +123,18 @@ class Window:
         ready.looked = n - 1
         self.asked += 1
         return self._decide(n, labels)
+
+    def _main_at(self, n: int) -> int:
+        """Where the task that plays the steps is, counted from 1; 0: nowhere."""
+        entry_at = self._entry_at
+        self._ready.has_main = False
+        for index in range(n):
+            entry = entry_at(index)
+            if entry.__class__ is partial:
+                owner = getattr(entry.args[0], "__self__", None)
+                if owner.__class__ is Task and (owner is self._harness or self._is_harness(owner)):
+                    return index + 1
+        return 0
 
     def _is_harness(self, task: Task[Any]) -> bool:
         """Whether it is the task that plays the steps, if that was not seen before."""

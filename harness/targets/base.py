@@ -30,6 +30,17 @@ class StartFailed(TargetError):  # noqa: N818 - a kind of the error above
     """
 
 
+class KilledFromOutside(TargetError):  # noqa: N818 - a kind of the error above
+    """Somebody else killed a process of the run; whatever was seen may come of that."""
+
+    def __init__(self, who: str) -> None:
+        """``who``: was killed."""
+        super().__init__(
+            f"{who} was killed (SIGKILL), and not by this run: by the system, for want of memory, "
+            "or by somebody; so nothing that was seen counts, and it must be played again"
+        )
+
+
 class CallResult(msgspec.Struct, frozen=True):
     """How a generation ended: ``outcome`` finished or failed (a cancelled one raises).
 

@@ -136,6 +136,11 @@ class TwoFrontends(NoServer):
 
     # --- life of both -------------------------------------------------------------------
 
+    @property
+    def killed(self) -> bool:
+        """Whether somebody else killed the process of the first; the second has none."""
+        return bool(getattr(self._first, "killed", False))
+
     async def prepare(self) -> None:
         """Prepare the first; the second uses its coordinator."""
         await self._first.prepare()

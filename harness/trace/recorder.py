@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import operator
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 
 from harness.invariants.base import Judge
 from harness.scenario.model import EventMatch
 from harness.trace.events import CallStarted, Event, Record
-from harness.trace.kinds import EVENT_CLASSES, FIELDS_OF, class_of, matches
+from harness.trace.kinds import EVENT_CLASSES, class_of, matches
 
 _MICROSECONDS = 1_000_000
 
 
-def _getter(cls: type) -> Callable[[Any], Any]:
-    fields = FIELDS_OF[cls]
-    return operator.attrgetter(*fields) if len(fields) == 1 else msgspec.structs.astuple
-
-
-# Faster than an event's own repr, and the digest needs no more.
-_VALUES = {cls: (cls.__name__, _getter(cls)) for cls in EVENT_CLASSES}
+_NAMES = {cls: cls.__name__ for cls in EVENT_CLASSES}
+# A third of the time of a text, and the digest needs no more. What JSON has no form for: as text.
+_LINES = msgspec.json.Encoder(enc_hook=repr).encode_lines
 Listener = Callable[[Record], None]
 
 
@@ -33,14 +27,37 @@ def _in_us(clock: Callable[[], float]) -> int:
     return round(clock() * _MICROSECONDS)
 
 
+def _running_us() -> int:
+    """The time of the loop that runs now."""
+    return _clock_of(asyncio.get_running_loop())()
+
+
+def _clock() -> Callable[[], int]:
+    """What tells the time in a run that has begun, or in one that is still to come."""
+    try:
+        return _clock_of(asyncio.get_running_loop())
+    except RuntimeError:
+        return _running_us
+
+
 def _clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], int]:
     """The loop's time in microseconds; a simulated one counts in them."""
     return getattr(loop, "time_us", None) or partial(_in_us, loop.time)
 
 
-def _text(event: Event) -> str:
-    name, values = _VALUES[event.__class__]
-    return f"{name}{values(event)!r}"
+def _bytes(events: Sequence[Event]) -> bytes:
+    """The events as bytes, a line for each: other names or values make other bytes."""
+    try:
+        return _LINES([(_NAMES[event.__class__], event) for event in events])
+    except UnicodeError:  # half a character that somebody sent
+        return b"".join([_line(event) for event in events])
+
+
+def _line(event: Event) -> bytes:
+    try:
+        return _LINES([(_NAMES[event.__class__], event)])
+    except UnicodeError:
+        return f"{event!r}\n".encode("utf-8", "surrogatepass")
 
 
 class Recorder:
@@ -68,7 +85,7 @@ class Recorder:
         self._digest = 0
         self._digested = 0
         self._given: Callable[[], int] | None = None if clock is None else partial(_in_us, clock)
-        self._now_us: Callable[[], int] | None = self._given
+        self._now_us: Callable[[], int] = self._given or _clock()
         self._judge = judge
         self._keep = keep
         self._next = 0
@@ -85,33 +102,29 @@ class Recorder:
     @property
     def digest(self) -> int:
         """CRC-32 of all events so far, in order; times are left out."""
-        # At once, when somebody asks: a text and a checksum for each event as it comes cost more.
+        # At once, when somebody asks: bytes and a checksum for each event as it comes cost more.
         new = self.records[self._digested :]
-        self._digested += len(new)
-        text = "".join([_text(record.event) for record in new])
-        self._digest = zlib.crc32(text.encode(), self._digest)
+        if new:
+            self._digested += len(new)
+            self._digest = zlib.crc32(_bytes([record.event for record in new]), self._digest)
         return self._digest
 
     def emit(self, event: Event) -> Record:
         """Number one event, judge it, and tell those who wait."""
-        now_us = self._now_us
-        if now_us is None:
-            now_us = self._now_us = _clock_of(asyncio.get_running_loop())
         number = self._next
         self._next = number + 1
-        record = Record(number, now_us(), event)
+        record = Record(number, self._now_us(), event)
         # Not isinstance: where it says no of a struct, it takes eight times as long.
         if event.__class__ is CallStarted:
             self._calls[event.op] = event
         if self._keep:
             self.records.append(record)
         else:
-            self._digest = zlib.crc32(_text(event).encode(), self._digest)
+            self._digest = zlib.crc32(_bytes([event]), self._digest)
         if (judge := self._judge) is not None:
             judge.feed(record)
         cls = event.__class__
-        heard = self._heard
-        if heard is None or cls in heard:
+        if (heard := self._heard) is None or cls in heard:
             for listener in [hear for hear, kinds in self._listeners if not kinds or cls in kinds]:
                 listener(record)
         return record
@@ -149,7 +162,7 @@ class Recorder:
         They refer to the trace, so that a run would stay in memory until a garbage collection.
         """
         self._judge = None
-        self._now_us = self._given
+        self._now_us = self._given or _running_us  # not the loop's: its run is over
         self._listeners.clear()
         self._listen()
 

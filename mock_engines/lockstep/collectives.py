@@ -13,11 +13,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import msgspec
+
 Group = Literal["device", "host", "switch"]
 
 
-@dataclass(frozen=True, slots=True)
-class Entered:
+class Entered(msgspec.Struct, frozen=True):
     """What a rank has entered: ``number`` counts the operations of its group, from 1."""
 
     rank: int
@@ -135,8 +136,9 @@ class Collectives:
 
         Only then can living ranks wait for each other for good. Cheap, for it is asked each time.
         """
-        device, host = self._meetings["device"].kinds, self._meetings["host"].kinds
-        switch = self._meetings["switch"].kinds
+        meetings = self._meetings
+        device, host = meetings["device"].kinds, meetings["host"].kinds
+        switch = meetings["switch"].kinds
         if switch:
             return bool(device or host) or len(switch) > 1
         return bool(device and host) or len(device) > 1 or len(host) > 1

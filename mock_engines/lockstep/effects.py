@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from mock_engines.lockstep.collectives import Group
 from mock_engines.lockstep.scheduler import Row, Work
@@ -14,31 +15,27 @@ COORDINATOR = -1
 # --- what reaches a rank --------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AddInput:
+class AddInput(msgspec.Struct, frozen=True):
     """ADD, with the wave that the frontend stamped on it."""
 
     work: Work
     wave: int
 
 
-@dataclass(frozen=True, slots=True)
-class AbortInput:
+class AbortInput(msgspec.Struct, frozen=True):
     """ABORT."""
 
     request_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StartInput:
+class StartInput(msgspec.Struct, frozen=True):
     """START_DP_WAVE; ``exclude``: index of a rank that need not be woken, ``None`` = nobody."""
 
     wave: int
     exclude: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class CallInput:
+class CallInput(msgspec.Struct, frozen=True):
     """UTILITY."""
 
     client: int
@@ -47,8 +44,7 @@ class CallInput:
     args: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownInput:
+class ShutdownInput(msgspec.Struct, frozen=True):
     """The process is told to end. ``timeout_s`` 0: at once; else what runs may come to its end."""
 
     timeout_s: float
@@ -59,16 +55,14 @@ Input = AddInput | AbortInput | StartInput | CallInput | ShutdownInput
 # --- what a rank sends ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(msgspec.Struct, frozen=True):
     """``complete`` or ``start`` of a wave."""
 
     kind: str
     wave: int
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True):
     """Request counts, with the step and the wave in which they were true."""
 
     running: int
@@ -77,8 +71,7 @@ class Counts:
     wave: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(msgspec.Struct, frozen=True):
     """Outputs of one message. ``paused``: refused because the engine is paused, retryable."""
 
     rows: tuple[Row, ...]
@@ -86,8 +79,7 @@ class Rows:
     paused: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """Answer to a utility call: a value, or the text of a failure."""
 
     call_id: int
@@ -95,8 +87,7 @@ class Reply:
     failure: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(msgspec.Struct, frozen=True):
     """How far a change of the group is: ``RECONFIGURE_FINISHED`` or ``SHUTDOWN_COMPLETE``."""
 
     notice: str
@@ -107,18 +98,19 @@ Output = Notice | Counts | Rows | Reply | Changed
 # --- what the loop does ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """Wait for the next input; answered with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Poll:
+class Poll(msgspec.Struct, frozen=True):
     """Take the next input if there is one; answered with it or ``None``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Enter:
+POLL = Poll()
+"""The one that the loop yields, in each step."""
+
+
+class Enter(msgspec.Struct, frozen=True):
     """Meet the other ranks; answered with what all of them get."""
 
     group: Group
@@ -126,16 +118,18 @@ class Enter:
     value: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+FORWARD = Enter("device", "forward")
+"""The exchange inside a forward pass, dummy or not; the same in each step."""
+
+
+class Send(msgspec.Struct, frozen=True):
     """Put a message into the output queue. ``client``: whose, or ``COORDINATOR``."""
 
     client: int
     output: Output
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(msgspec.Struct, frozen=True):
     """A START_DP_WAVE had no effect, and why; nothing is sent."""
 
     start: StartInput

@@ -21,35 +21,33 @@ class Memory:
     Args:
         sleeps_again: what is awake of a half-asleep rank sleeps as well when it is told to, if its
             weights are awake (0.31); before, a rank of which anything sleeps stays as it is.
+
+    Attributes:
+        tags: what sleeps, in the order in which it was put to sleep.
     """
 
     def __init__(self, *, sleeps_again: bool = True) -> None:
         self._sleeps_again = sleeps_again
-        self._asleep: dict[str, None] = {}
+        # A tuple that is there already: it is looked at in every step, and changes hardly ever.
+        self.tags: tuple[str, ...] = ()
 
     @property
     def asleep(self) -> bool:
         """Whether any of it sleeps."""
-        return bool(self._asleep)
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """What sleeps."""
-        return tuple(self._asleep)
+        return bool(self.tags)
 
     def sleep(self) -> None:
         """Put all of it to sleep, unless it sleeps."""
-        sleeps = WEIGHTS in self._asleep if self._sleeps_again else self.asleep
+        sleeps = WEIGHTS in self.tags if self._sleeps_again else self.asleep
         if not sleeps:
-            self._asleep |= dict.fromkeys(TAGS)
+            self.tags = tuple(dict.fromkeys((*self.tags, *TAGS)))
 
     def release(self, tag: str) -> None:
         """Put one of it to sleep, whatever else does."""
-        self._asleep[tag] = None
+        self.tags = tuple(dict.fromkeys((*self.tags, tag)))
 
     def wake(self, tags: Iterable[str] | None) -> None:
         """Wake these tags, or all; nothing if one of them does not sleep."""
         wanted = self.tags if tags is None else tuple(tags)
-        if all(tag in self._asleep for tag in wanted):
-            for tag in wanted:
-                self._asleep.pop(tag, None)
+        if all(tag in self.tags for tag in wanted):
+            self.tags = tuple(tag for tag in self.tags if tag not in wanted)

@@ -25,6 +25,8 @@ from typing import Any
 from mock_engines.lockstep.collectives import Change
 from mock_engines.lockstep.effects import (
     COORDINATOR,
+    FORWARD,
+    POLL,
     AbortInput,
     AddInput,
     Block,
@@ -35,7 +37,6 @@ from mock_engines.lockstep.effects import (
     Ignored,
     Input,
     Notice,
-    Poll,
     Reply,
     Rows,
     Send,
@@ -157,22 +158,24 @@ class Rank:
 
     def loop(self) -> Loop:
         """Run until the process is told to end. See ``effects`` for what it yields."""
-        while (yield from self._goes_on()):
+        while self.shutdown is Shutdown.NO or (yield from self._goes_on()):
             was_running = self.running
             yield from self._take_input()
-            yield from self._publish()
+            if self.scheduler.counts != self._published:
+                yield from self._publish()
             if self.elastic.due:
                 yield from self._switch()
                 if self.left:
                     return
             executed = yield from self._step()
-            yield from self._publish()
+            if self.scheduler.counts != self._published:
+                yield from self._publish()
             unfinished = self.scheduler.unfinished > 0
             if not executed:
                 if not unfinished and not self.running:
                     continue
                 if self.rules.dummies_asleep or not self.memory.asleep:
-                    yield Enter("device", "forward")
+                    yield FORWARD
             self.running = yield from self._exchange(unfinished)
             if not self.running:
                 yield from self._wave_over()
@@ -188,7 +191,7 @@ class Rank:
         while not self.has_work and self.shutdown is Shutdown.NO:
             yield from self._tell_idle()
             yield from self.handle((yield Block()))
-        while (item := (yield Poll())) is not None:
+        while (item := (yield POLL)) is not None:
             yield from self.handle(item)
 
     def _tell_idle(self) -> Part:
@@ -201,7 +204,10 @@ class Rank:
             return False
         rows, executed = self.scheduler.step()
         if executed:
-            yield Enter("device", "forward")
+            yield FORWARD
+        if len(rows) == 1:  # most often
+            yield Send(rows[0].client, Rows(tuple(rows)))
+            return executed
         for client in dict.fromkeys(row.client for row in rows):
             yield Send(client, Rows(tuple(row for row in rows if row.client == client)))
         return executed

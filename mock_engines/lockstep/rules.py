@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from packaging.version import Version
@@ -58,6 +59,7 @@ class LockstepRules:
         return step % self.sync_interval == 0 or (step == 1 and self.syncs_first_step)
 
 
+@functools.lru_cache(maxsize=64)
 def rules_of(profile: Profile) -> LockstepRules:
     """Return the rules of a release."""
 

@@ -14,6 +14,8 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 BATCH_MAX = 256
 """Requests that run together (``max_num_seqs``)."""
 
@@ -35,8 +37,7 @@ class Work:
     client: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """What a step brings one request. ``finish``: ``length``, ``abort``, ``error`` or ``None``."""
 
     request_id: str
@@ -108,7 +109,7 @@ class Scheduler:
         self._unflushed = False
         if self.pause is PauseState.ALL:
             return [], False
-        if self.pause is PauseState.UNPAUSED:
+        if self.pause is PauseState.UNPAUSED and self._waiting:
             for request_id in list(self._waiting)[: self._batch - len(self._running)]:
                 self._running[request_id] = self._waiting.pop(request_id)
         rows = [self._advance(work) for work in list(self._running.values())]

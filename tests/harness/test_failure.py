@@ -263,10 +263,10 @@ def test_document_itself_is_accepted(tmp_path):
         ("x", "is no failure file (no 'format')"),
         ({}, "is no failure file (no 'format')"),
         ({"schema": 1, "results": []}, "is no failure file (no 'format')"),
-        (document(format=5), "has format 5, this version reads format 4; it was written by "
-         "wavecheck 9.9.9"),
-        ({"format": 0}, "has format 0, this version reads format 4; it was written by "
-         "wavecheck (unknown)"),
+        (document(format=5), "has format 5, this version reads format 1 to 4; it was made by a "
+         "newer wavecheck (9.9.9)"),
+        ({"format": 0}, "has format 0, this version reads format 1 to 4; it was made by an older "
+         "wavecheck, and is out of the support window"),
         (document(format="1"), "has format '1', this version reads"),
         (document(format=True), "has format True, this version reads"),
         (document(format=1.0), "has format 1.0, this version reads"),

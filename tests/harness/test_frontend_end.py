@@ -228,16 +228,28 @@ def dying(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the target runs on Linux")
-def test_a_frontend_that_dies_at_a_step_is_named_before_what_follows(dying, tmp_path):
+def test_a_frontend_that_somebody_else_kills_is_not_judged(dying, tmp_path):
     words = ["run", tmp_path / "story.yaml", "--target", "vllm-rs", "--frontend", dying("SIGKILL")]
     words += ["--as-release", "0.33.0", "--out", tmp_path / "out", "--json", tmp_path / "json"]
     ran = CliRunner().invoke(cli, [str(word) for word in words])
+    assert ran.exit_code == 3, ran.output
+    (result,) = json.loads((tmp_path / "json").read_text())["results"]
+    assert result["status"] == "error"
+    assert "the frontend's process was killed (SIGKILL), and not by this run" in result["error"]
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").glob("waves-*"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the target runs on Linux")
+def test_a_frontend_that_dies_at_a_step_is_named_before_what_follows(dying, tmp_path):
+    words = ["run", tmp_path / "story.yaml", "--target", "vllm-rs", "--frontend", dying("SIGSEGV")]
+    words += ["--as-release", "0.33.0", "--out", tmp_path / "out", "--json", tmp_path / "json"]
+    ran = CliRunner().invoke(cli, [str(word) for word in words])
     assert ran.exit_code == 1, ran.output
-    title = "the frontend ended by SIGKILL at step 1 (wait for 1 × call-output of a)"
+    title = "the frontend ended by SIGSEGV at step 1 (wait for 1 × call-output of a)"
     told = [line for line in ran.stdout.splitlines() if line.startswith("violated[")]
     assert told == [f"violated[expectation]: {title}"]
     assert "registered request" in ran.stdout
     (result,) = json.loads((tmp_path / "json").read_text())["results"]
     (ended,) = [one for one in result["expectations"] if one["status"] == "violated"]
     assert (ended["step"], ended["expected"]) == (1, RUNS_ON)
-    assert ended["seen"].startswith("it ended by SIGKILL at step 1")
+    assert ended["seen"].startswith("it ended by SIGSEGV at step 1")

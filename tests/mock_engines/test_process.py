@@ -23,7 +23,7 @@ from mock_engines import events
 from mock_engines.cluster import Cluster
 from mock_engines.control import Control
 from mock_engines.gates import Gates
-from mock_engines.process import ChildError, ProcessFactory
+from mock_engines.process import ChildError, ChildKilledError, ProcessFactory
 
 pytestmark = [pytest.mark.zmq, pytest.mark.slow]
 
@@ -337,7 +337,7 @@ def test_child_that_is_killed_from_outside_is_reported_as_a_fault(play_real):
     async def story(run):
         os.kill(handle(run).process_id, signal.SIGKILL)
         await run.peer.until(lambda: run.cluster.failures)
-        with pytest.raises(ChildError, match="ended by itself"):
+        with pytest.raises(ChildKilledError, match="killed .SIGKILL., and not by us"):
             await run.cluster.idle()
 
     play_real(story, specs=[CHILD])
@@ -392,7 +392,7 @@ def test_child_ends_by_itself_when_its_pipe_ends():
     ours, theirs = socket.socketpair()
     heard, taken = os.pipe()
     passed = [theirs.fileno(), heard]
-    command = [sys.executable, "-m", "mock_engines.child", *map(str, (*passed, os.getpid()))]
+    command = [sys.executable, "-m", "mock_engines.child_entry", *map(str, (*passed, os.getpid()))]
     with subprocess.Popen(command, pass_fds=passed) as child:
         theirs.close()
         os.close(heard)

@@ -11,7 +11,7 @@ const results = new VirtualList({
     <span class="right">${result.duration_s ? `${result.duration_s.toFixed(2)} s` : ""}</span></div>`,
 });
 // Red first, since that is what one came for; else the order of the run.
-const GRAVITY = ["violated", "regression", "blind", "unstable", "error", "known"];
+const GRAVITY = ["violated", "regression", "blind", "unstable", "error", "waived", "known"];
 const inGravity = report.results.map((result, place) => ({ result, place,
   weight: GRAVITY.includes(result.status) ? GRAVITY.indexOf(result.status) : GRAVITY.length }))
   .sort((a, b) => a.weight - b.weight || a.place - b.place).map(({ result }) => result);

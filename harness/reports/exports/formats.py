@@ -60,6 +60,7 @@ def _junit(made: Made, doc: Doc) -> str:
             allow_known=allow_known,
             strict=strict,
             preferred=lambda result: preferred[id(result)],
+            rule=run.rule,
         )
     text: str | bytes = report.tostring()  # type: ignore[no-untyped-call]  # untyped upstream
     return XML_HEAD + (text.decode() if isinstance(text, bytes) else text) + "\n"

@@ -75,6 +75,30 @@ class ResultObject(msgspec.Struct, frozen=True):
     departures: list[str] | None = None
 
 
+class FoundObject(msgspec.Struct, frozen=True):
+    """One thing that a baseline says of a run; ``line``: of the baseline file."""
+
+    kind: str
+    counts: bool
+    scenario: str
+    target: str
+    release: str
+    invariant: str
+    text: str
+    line: int | None = None
+
+
+class BaselineObject(msgspec.Struct, frozen=True):
+    """The baseline that a run was compared with, and what was found."""
+
+    file: str
+    today: str
+    words: str
+    regressions: int
+    found: list[FoundObject]
+    absent: list[str] = []
+
+
 class SummaryObject(msgspec.Struct, frozen=True):
     """Scenarios by status, and the exit code."""
 
@@ -98,6 +122,7 @@ class RunDocument(msgspec.Struct, frozen=True):
     summary: SummaryObject
     allow_known: bool = False
     strict: bool = False
+    baseline: BaselineObject | None = None
 
 
 class FrontendObject(msgspec.Struct, frozen=True):

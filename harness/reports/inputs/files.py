@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness import formats
 from harness.failure import FailureFile, FailureFileError, read_failure
+from harness.formats import refusal
 
 BYTES_MAX = 256 << 20
 """A larger file is no report of ours."""
@@ -24,6 +26,7 @@ _GIVE = (
     "failure file"
 )
 _BEGINNING = 1_024
+_FORMS = {RUN: formats.RUN, MATRIX: formats.MATRIX, REPORT: formats.REPORT}
 
 
 class InputError(Exception):
@@ -78,7 +81,7 @@ def read(path: Path) -> Given:
     try:
         return Given(FAILURES, path, failures=((path, read_failure(path)),))
     except FailureFileError as error:
-        msg = "a report needs a failure file of this version: let the run write it again"
+        msg = "let the run write it again, or use the wavecheck that wrote it"
         raise InputError(str(error), msg) from error
 
 
@@ -143,12 +146,11 @@ def _kind_of(document: dict[str, Any], path: Path) -> str:
             f"(its keys: {', '.join(map(str, list(keys)[:6])) or 'none'})"
         )
         raise InputError(msg)
-    if document.get("schema") != 1:
-        written = document.get("tool")
-        by = written.get("version") if isinstance(written, dict) else written
-        msg = f"{path}: has schema {document.get('schema')!r}, this version reads schema 1"
-        help_text = f"it was written by wavecheck {by or '(unknown)'}: use that version, or newer"
-        raise InputError(msg, help_text)
+    written = document.get("tool")
+    by = written.get("version") if isinstance(written, dict) else written
+    if refused := refusal(_FORMS[kind], document.get("schema"), by):
+        msg = f"{path}: {refused.title}"
+        raise InputError(msg, refused.help)
     return kind
 
 

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import msgspec
 
+from harness.baseline.gate import Found, Kind, meaning
+from harness.baseline.ruling import WAIVED, Rule, Ruling, by_result, ruling
 from harness.evidence import numbers_of
 from harness.failure import FailureFile
 from harness.mutants import discover as discover_mutants
 from harness.reports.diagnostic import Diagnostic
-from harness.reports.inputs.documents import ResultObject, RunDocument
+from harness.reports.inputs.documents import BaselineObject, ResultObject, RunDocument
 from harness.reports.inputs.failures import Doc, Tracing, with_trace, witness_lines
 from harness.reports.text import diagnostics, label, summary_line
 from harness.reports.told.model import Report, Result, Violation
@@ -32,6 +34,8 @@ from harness.verdict import (
 )
 from harness.version import tool_version
 
+NOTES_MAX = 20
+"""Findings of a baseline that are named; the JSON has them all."""
 TOLD = frozenset({VIOLATED, UNSTABLE, ERROR})
 """Statuses that are told at length."""
 
@@ -74,6 +78,7 @@ class RunReport:
             _about(result) if failure is None else [failure.violated] for result, failure in found
         ]
         self.target = document.target.kind
+        self.rule: Rule | None = None if document.baseline is None else _rule(document.baseline)
         self._violations: list[Violation] = []
 
     def _with_lines(self, result: ScenarioResult) -> tuple[ScenarioResult, FailureFile | None]:
@@ -108,7 +113,11 @@ class RunReport:
         document, code = self._document, ExitCode(self._document.summary.exit)
         results = [self._result(place, told) for place, told in enumerate(self.results)]
         summary = summary_line(
-            self.results, code, allow_known=document.allow_known, strict=document.strict
+            self.results,
+            code,
+            allow_known=document.allow_known,
+            strict=document.strict,
+            meaning="" if document.baseline is None else meaning(document.baseline.words, code),
         )
         target = document.target
         return Report(
@@ -123,11 +132,13 @@ class RunReport:
             results=results,
             violations=self._violations,
             not_run=list(document.not_run),
-            notes=[],
+            notes=_notes(document.baseline),
         )
 
     def _result(self, place: int, result: ScenarioResult) -> Result:
+        ruled = Ruling() if self.rule is None else self.rule(result)
         word = label(result, allow_known=self._document.allow_known)
+        word = WAIVED if ruled.waived else word
         number = None
         messages = self.messages(place)
         if (result.status in TOLD or messages) and messages:
@@ -139,7 +150,7 @@ class RunReport:
             column=result.profile,
             status=word,
             mutant=result.mutant,
-            detail=self._detail(result, messages),
+            detail=ruled.waived or self._detail(result, messages),
             schedules=result.schedules,
             trials=result.trials,
             duration_s=result.duration_s,
@@ -154,12 +165,17 @@ class RunReport:
         should = assess(result).should
         return f"{', '.join(should)} (should) violated" if should else result.explored
 
+    def _level(self, result: ScenarioResult, message: Diagnostic) -> str:
+        if self.rule is not None and self.rule(result).waived:
+            return WAIVED
+        return UNSTABLE if result.status == UNSTABLE else message.level
+
     def _violation(self, result: ScenarioResult, message: Diagnostic) -> Violation:
         facts = dict(message.facts)
         violation = Violation(
             scenario=result.scenario,
             title=result.title,
-            level=UNSTABLE if result.status == UNSTABLE else message.level,
+            level=self._level(result, message),
             code=message.code,
             message=message.title,
             settings=_settings(self._document, result),
@@ -186,6 +202,27 @@ class RunReport:
         return told
 
 
+def _rule(baseline: BaselineObject) -> Rule:
+    """What the baseline made of each result, as the run says it."""
+    found: dict[tuple[str, str], list[tuple[Found, bool]]] = {}
+    for told in baseline.found:
+        one = Found(
+            Kind(told.kind), told.scenario, told.target, told.release, told.invariant, told.text
+        )
+        if one.kind is not Kind.STALE:
+            found.setdefault((told.scenario, told.release), []).append((one, told.counts))
+    return by_result({key: ruling(ones) for key, ones in found.items()})
+
+
+def _notes(baseline: BaselineObject | None) -> list[str]:
+    """What counts or is stale, with the baseline it is measured by."""
+    if baseline is None:
+        return []
+    told = [one for one in baseline.found if one.counts or one.kind == Kind.STALE]
+    lines = [f"{one.kind}: {one.scenario} {one.invariant}: {one.text}" for one in told]
+    return [f"baseline {baseline.file} on {baseline.today}: {baseline.words}", *lines[:NOTES_MAX]]
+
+
 def _about(result: ScenarioResult) -> list[str]:
     """What a run with a mutant is about, where no failure file says it."""
     return [mutant.killed_by for mutant in discover_mutants() if mutant.id == result.mutant]
@@ -198,5 +235,5 @@ def _settings(document: RunDocument, result: ScenarioResult) -> list[str]:
 
 def _counts(results: Sequence[Result]) -> dict[str, int]:
     found = Counter(result.status for result in results)
-    order = (VIOLATED, UNSTABLE, ERROR, "blind", "known", NOT_JUDGED, HELD)
+    order = (VIOLATED, UNSTABLE, ERROR, "blind", WAIVED, "known", NOT_JUDGED, HELD)
     return {status: found[status] for status in order if found[status]}

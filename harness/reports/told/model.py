@@ -129,7 +129,8 @@ class Violation(msgspec.Struct, frozen=True):
     """One violation, with all that explains it.
 
     Attributes:
-        level: ``violated``, ``known``, ``regression``, ``blind``, ``unstable`` or ``error``.
+        level: ``violated``, ``known``, ``waived``, ``regression``, ``blind``, ``unstable`` or
+            ``error``.
         code: id of the invariant, ``expectation``, or ``""``.
         settings: target, frontend, profile, mutant and so on, as far as they are not the default.
         order: where the schedule leaves FIFO order, one line each; ``None``: nobody looked.

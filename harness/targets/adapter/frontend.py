@@ -154,6 +154,8 @@ class AdapterFrontend(NoServer):
         self._waiting: dict[str, int] = {}
         self._started = False
         self.broken = Broken()
+        self.killed = False
+        """Whether somebody else killed the adapter."""
         self.faults = AdapterLinks(self)
         self.coordinator: CoordinatorHandle | None = None
 
@@ -309,6 +311,7 @@ class AdapterFrontend(NoServer):
         process, self._process = self._process, None
         if process is None:
             return
+        self.killed = process.killed
         whole = patient and process.failure is None
         if not process.close(patient=patient) and whole:
             msg = (

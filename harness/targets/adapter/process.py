@@ -61,6 +61,7 @@ class AdapterProcess:
 
     Attributes:
         failure: what went wrong with it, ``None`` while nothing did.
+        killed: somebody else killed it.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -82,6 +83,7 @@ class AdapterProcess:
         self._dispatching = False
         self._transcript = Transcript()
         self.failure: TargetError | None = None
+        self.killed = False
 
     def start(self) -> None:
         """Start it, in a session of its own; it is killed when we end.
@@ -279,6 +281,7 @@ class AdapterProcess:
             # It is over, or closed its output and lives: which one, a moment shows.
             popen.wait(REAP_S)
         code = popen.returncode
+        self.killed = code == -signal.SIGKILL and self.failure is None
         rest = bytes(self._rest)
         if code is None:
             self.fail("closed its standard output", rest)

@@ -96,6 +96,11 @@ class AttachedLife:
             coordinator_output=None if back is None else back.back_output_address,
         )
 
+    @property
+    def killed(self) -> bool:
+        """Never known: it is somebody else's process."""
+        return False
+
     async def prepare(self) -> None:
         """See that the frontend waits for engines; start the coordinator and the log's reader.
 

@@ -79,6 +79,11 @@ class VllmRsFrontend(NoServer):
 
     # --- life ---------------------------------------------------------------------------
 
+    @property
+    def killed(self) -> bool:
+        """Whether somebody else killed its process."""
+        return self._life.killed
+
     async def prepare(self) -> None:
         """Prepare the start; ``addresses`` is final afterwards."""
         await self._life.prepare()

@@ -77,6 +77,10 @@ class Life(Protocol):
     def ended(self) -> int | None:
         """Its exit code; ``None`` while it runs, or if that cannot be seen."""
 
+    @property
+    def killed(self) -> bool:
+        """Whether somebody else killed it, as far as that can be told."""
+
     async def prepare(self) -> None:
         """Do what must be done before engines join."""
 
@@ -177,6 +181,11 @@ class ProcessLife:
     def ended(self) -> int | None:
         """Exit code, negative for a signal."""
         return self._process.exit_code
+
+    @property
+    def killed(self) -> bool:
+        """Whether SIGKILL ended it, and we sent none."""
+        return self._process.killed_from_outside
 
     # --- begin and end ----------------------------------------------------------------------
 

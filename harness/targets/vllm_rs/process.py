@@ -51,6 +51,7 @@ class FrontendProcess:
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._watcher: asyncio.Task[None] | None = None
         self._group_gone = False
+        self._killed_by_us = False
         self._family = Family()
         self._outputs: list[asyncio.ReadTransport] = []
         self._lines = 0
@@ -130,6 +131,11 @@ class FrontendProcess:
         return self._exited is not None and not self._exited.done()
 
     @property
+    def killed_from_outside(self) -> bool:
+        """Whether SIGKILL ended it and we sent none."""
+        return self.exit_code == -signal.SIGKILL and not self._killed_by_us
+
+    @property
     def lines(self) -> int:
         """How many lines in the form of a frontend's log it wrote."""
         return self._lines
@@ -160,6 +166,8 @@ class FrontendProcess:
         """Send a signal to the whole group; one of which nobody is left is never named again."""
         if self._process is None or self._group_gone:
             return
+        if number == signal.SIGKILL and self._process.returncode is None:
+            self._killed_by_us = True
         alive = starter.signal_group(self._process.pid, number)
         # While the leader is not reaped, its number is taken whatever the answer was.
         self._group_gone = not alive and self._process.returncode is not None

@@ -32,7 +32,7 @@ Write = Callable[..., Path]
 @pytest.fixture(autouse=True)
 def _no_terminal_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the caller's terminal or CI asks for must not decide what a test sees."""
-    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "CI"):
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "CI", "GITHUB_ACTIONS", "GITHUB_WORKSPACE"):
         monkeypatch.delenv(name, raising=False)
 
 

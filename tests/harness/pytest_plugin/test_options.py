@@ -10,8 +10,10 @@ from harness.pytest_plugin.options import OPTIONS, as_ours
 
 pytest_plugins = ["pytester"]
 
-OF_PYTEST = {"-k", "-x", "--last-failed", "--jobs", "--junit", "-v", "--executor"}
-"""What pytest has itself, or what another process would have to do."""
+OF_PYTEST = {
+    *("-k", "-x", "--last-failed", "--jobs", "--junit", "-v", "--executor", "--annotations"),
+}
+"""What pytest has itself (or a plugin of it), or what another process would have to do."""
 
 
 def test_options_are_those_of_run():

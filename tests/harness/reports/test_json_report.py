@@ -28,7 +28,8 @@ def test_document_has_exactly_the_promised_keys(
     target = TargetInfo("sim", "0.1", frozenset({"see.wire", "op.abort"}), "title")
     document = json.loads(to_text(run_document(target, [held, violated], ExitCode.VIOLATION)))
     assert list(document) == [
-        "schema", "tool", "target", "results", "not_run", "allow_known", "strict", "summary",
+        "schema", "tool", "target", "results", "not_run", "allow_known", "strict",
+        "baseline", "summary",
     ]  # fmt: skip
     assert document["schema"] == 1
     assert document["tool"] == {"version": tool_version()}

@@ -93,8 +93,8 @@ def test_misspelt_required_key_is_reported_once(tmp_path: Path) -> None:
         "  --> x.yaml:2:1\n"
         "    2 | promis: every accepted request ends\n"
         "      | ^\n"
-        "  expected:  one of connect_fails, engines, explore, invariants, known, needs, open_at_end,"
-        " profiles, promise, refs, steps, title, topology, trials\n"
+        "  expected:  one of connect_fails, engines, explore, format, invariants, known, needs, "
+        "open_at_end, profiles, promise, refs, steps, title, topology, trials\n"
         "  help:      did you mean 'promise'?"
     )
 

@@ -1,58 +1,20 @@
-"""Writes the tables of ``docs/`` that repeat what the code says: ``python -m harness.docs``.
-
-A page holds a pair of marker lines, ``generated: NAME`` and ``end generated`` as HTML comments;
-what stands between them is replaced. ``--check`` writes nothing and ends with 1 if a page is
-stale, which is what ``tests/meta`` asks.
-"""
+"""Tables of what the code knows: invariants, mutants, events, errors, releases."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-
-import click
+from collections.abc import Sequence
 
 from client import errors as client_errors
 from client.events import ClientEvent
 from client.protocol.profiles import PROFILES, Profile
+from harness.docs.markdown import code, prose, table
 from harness.invariants import discover as discover_invariants
 from harness.mutants import discover as discover_mutants
 from harness.mutants.base import FAMILIES
-from harness.targets import capability_table
-from harness.targets.adapter import tables as adapter_tables
-from harness.targets.vllm_rs import tables as vllm_rs_tables
 from harness.trace.kinds import FIELDS_OF, KIND_OF
 from mock_engines.events import MockEvent
-
-_BLOCK = re.compile(
-    r"(?P<begin><!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)"
-    r"(?P<end><!-- end generated -->)",
-    re.DOTALL,
-)
-
-
-class UnknownTableError(ValueError):
-    """A page asks for a table that nobody can make; the message lists those there are."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"no table is called {name!r}; there are: {', '.join(sorted(TABLES))}")
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Render a Markdown table; pipes inside cells are escaped."""
-
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", r"\|") or "–" for cell in cells) + " |"
-
-    return "\n".join([line(head), "|" + "---|" * len(head), *(line(row) for row in rows)]) + "\n"
-
-
-def code(names: Iterable[str]) -> str:
-    """Render names as code, joined by commas."""
-    return ", ".join(f"`{name}`" for name in names)
 
 
 def invariants_table() -> str:
@@ -71,6 +33,28 @@ def invariants_table() -> str:
             for cls in discover_invariants()
         ),
     )
+
+
+def invariants_reference() -> str:
+    """Each invariant with its statement, its reason and source, and the bugs that it finds."""
+    mutants: dict[str, list[str]] = {}
+    for mutant in discover_mutants():
+        mutants.setdefault(mutant.killed_by, []).append(mutant.id)
+    parts = []
+    for cls in discover_invariants():
+        said = {key: prose(text) for key, text in cls.doc().items()}
+        rows = [
+            ("why", said.get("reason", "")),
+            ("source", said.get("source", "")),
+            ("limits", said.get("limits", "")),
+            ("level, judged", f"{cls.level.value}, {cls.kind.value}"),
+            ("needs", code(sorted(cls.needs))),
+            ("releases", f"`{cls.profiles}`" if cls.profiles else "all"),
+            ("finds the mutants", code(mutants.get(cls.id, ()))),
+        ]
+        about = table(("key", "value"), (row for row in rows if row[1]))
+        parts.append(f"## {cls.id}\n\n{said.get('statement', '')}\n\n{about}")
+    return "\n".join(parts)
 
 
 def mutants_table() -> str:
@@ -171,77 +155,3 @@ def _shown(before: object, value: object) -> str:
 def _first_sentence(cls: type) -> str:
     text = " ".join((cls.__doc__ or "").split()).replace("``", "`")
     return text.split(". ")[0].rstrip(".")
-
-
-TABLES: dict[str, Callable[[], str]] = {
-    "adapter-capabilities": lambda: table(
-        ("capability", "for an adapter", "meaning"), adapter_tables.capability_rows()
-    ),
-    "adapter-commands": lambda: table(
-        ("`do`", "keys", "answer", "sent if declared", "meaning"), adapter_tables.command_rows()
-    ),
-    "adapter-events": lambda: table(("kind", "fields", "when"), adapter_tables.event_rows()),
-    "adapter-lines": lambda: table(("`say`", "keys", "meaning"), adapter_tables.line_rows()),
-    "capabilities": lambda: table(capability_table.HEAD, capability_table.rows()),
-    "errors": errors_table,
-    "events": events_table,
-    "grpc-enums": lambda: table(vllm_rs_tables.ENUM_HEAD, vllm_rs_tables.enum_rows()),
-    "grpc-messages": lambda: table(vllm_rs_tables.MESSAGE_HEAD, vllm_rs_tables.message_rows()),
-    "grpc-methods": lambda: table(vllm_rs_tables.METHOD_HEAD, vllm_rs_tables.method_rows()),
-    "invariants": invariants_table,
-    "metrics": lambda: table(vllm_rs_tables.METRIC_HEAD, vllm_rs_tables.metric_rows()),
-    "mutants": mutants_table,
-    "profiles": profiles_table,
-    "surfaces": lambda: table(vllm_rs_tables.SURFACE_HEAD, vllm_rs_tables.surface_rows()),
-    "visibility": visibility_table,
-}
-"""Every table that a page may ask for, by the name in its marker."""
-
-
-def regenerated(text: str) -> str:
-    """Return a page with all its generated blocks made afresh.
-
-    Raises:
-        UnknownTableError: a marker names no table.
-    """
-
-    def fill(match: re.Match[str]) -> str:
-        name = match["name"]
-        if name not in TABLES:
-            raise UnknownTableError(name)
-        return f"{match['begin']}\n{TABLES[name]()}\n{match['end']}"
-
-    return _BLOCK.sub(fill, text)
-
-
-def stale_pages(folder: Path) -> list[tuple[Path, str]]:
-    """Return the pages below ``folder`` that are not current, with their current text."""
-    found = []
-    for page in sorted(folder.rglob("*.md")):
-        text = page.read_text(encoding="utf-8")
-        current = regenerated(text)
-        if current != text:
-            found.append((page, current))
-    return found
-
-
-@click.command()
-@click.option("--check", is_flag=True, help="Write nothing; end with 1 if a page is stale.")
-@click.argument(
-    "folder", type=click.Path(exists=True, file_okay=False, path_type=Path), default="docs"
-)
-def main(check: bool, folder: Path) -> None:
-    """Write the generated tables of the pages in FOLDER (default: docs) again."""
-    stale = stale_pages(folder)
-    for page, current in stale:
-        if check:
-            click.echo(f"{page} is stale; run: python -m harness.docs", err=True)
-        else:
-            page.write_text(current, encoding="utf-8")
-            click.echo(f"wrote {page}")
-    if check and stale:
-        raise SystemExit(1)
-
-
-if __name__ == "__main__":
-    main()

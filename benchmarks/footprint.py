@@ -1,0 +1,102 @@
+"""What processes hold at moments of rest, and whether it grows."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import statistics
+import sys
+from dataclasses import dataclass
+
+import psutil
+
+from harness.targets.base import Frontend, ProcessUse
+
+GROWTH_MAX_KIB = 64.0
+"""Most that resident memory may grow in a thousand requests, after the warm-up."""
+SAMPLES_MIN = 8
+"""Samples after the warm-up from which growth is told."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What we, and the frontend's process if it has one, held after so many requests."""
+
+    requests: int
+    seconds: float
+    ours: ProcessUse
+    tasks: int
+    blocks: int
+    theirs: ProcessUse | None
+
+
+async def sample(frontend: Frontend, requests: int, seconds: float) -> Sample:
+    """Look now, at rest."""
+    gc.collect()
+    us = psutil.Process(os.getpid())
+    ours = ProcessUse(us.memory_info().rss, us.num_fds(), us.num_threads())
+    tasks = len(asyncio.all_tasks())
+    return Sample(
+        requests, seconds, ours, tasks, sys.getallocatedblocks(), await frontend.process_use()
+    )
+
+
+@dataclass(frozen=True)
+class Line:
+    """One quantity over a life, after the warm-up.
+
+    Attributes:
+        slope: growth in a thousand requests, by least squares.
+        early, late: lowest and highest in the first and in the second half.
+    """
+
+    name: str
+    slope: float
+    early: tuple[float, float]
+    late: tuple[float, float]
+    limit: float | None
+
+    @property
+    def flat(self) -> bool:
+        """Whether it stays within its limit; without one, whether its highest does not rise."""
+        if self.limit is not None:
+            return self.slope <= self.limit
+        return self.late[1] <= self.early[1]
+
+
+def lines(samples: list[Sample], warm_up: int) -> list[Line]:
+    """What there is to say of a life after ``warm_up`` requests.
+
+    Raises:
+        ValueError: too few samples to see growth in.
+    """
+    used = [each for each in samples if each.requests > warm_up]
+    if len(used) < SAMPLES_MIN:
+        msg = (
+            f"{len(used)} samples after a warm-up of {warm_up:,} requests, of {len(samples)}: "
+            f"growth shows in {SAMPLES_MIN} or more; a longer run, or a shorter --warm-up"
+        )
+        raise ValueError(msg)
+    found = [
+        _line("resident memory, KiB", used, lambda s: s.ours.rss_bytes / 1024, GROWTH_MAX_KIB),
+        _line("blocks of Python", used, lambda s: s.blocks, GROWTH_MAX_KIB * 1024 / 64),
+        _line("descriptors", used, lambda s: s.ours.descriptors, None),
+        _line("tasks", used, lambda s: s.tasks, None),
+    ]
+    if all(s.theirs is not None for s in used):
+        found += [
+            _line("frontend: memory, KiB", used, lambda s: s.theirs.rss_bytes / 1024, GROWTH_MAX_KIB),
+            _line("frontend: descriptors", used, lambda s: s.theirs.descriptors, None),
+            _line("frontend: threads", used, lambda s: s.theirs.threads, None),
+        ]
+    return found
+
+
+def _line(name: str, used: list[Sample], value, limit: float | None) -> Line:
+    values = [float(value(s)) for s in used]
+    thousands = [s.requests / 1_000 for s in used]
+    slope = statistics.linear_regression(thousands, values).slope
+    half = len(values) // 2
+    early, late = values[:half], values[half:]
+    return Line(name, slope, (min(early), max(early)), (min(late), max(late)), limit)

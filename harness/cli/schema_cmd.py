@@ -1,0 +1,32 @@
+"""``wavecheck schema``: the JSON Schema of a file format, for editors and other tools."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+
+import click
+
+from harness.scenario.schema import schema_text
+from harness.verdict import ExitCode
+
+SCHEMAS: Mapping[str, Callable[[], str]] = {"scenario": schema_text}
+"""Formats whose schema is generated from the code."""
+
+
+@click.command(
+    "schema",
+    epilog="""\b
+Examples:
+  wavecheck schema scenario > wavecheck.schema.json
+""",
+)
+@click.argument("what", type=click.Choice(list(SCHEMAS)))
+def schema_command(what: str) -> int:
+    """Print the JSON Schema of scenario files.
+
+    Editors with a YAML language server complete and check a scenario whose first line names it;
+    `wavecheck new` writes both.
+    """
+    sys.stdout.write(SCHEMAS[what]())
+    return int(ExitCode.OK)

@@ -1,0 +1,5 @@
+"""``python -m harness.docs``."""
+
+from harness.docs.pages import main
+
+main()
