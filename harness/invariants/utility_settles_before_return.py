@@ -65,7 +65,23 @@ class SettlesBeforeReturn(RunInvariant):
             self._violate(fan, engine, (seen, record))
         for call_id, registered in fan.registered.items():
             if fan.settled and call_id not in fan.settled:
-                self._violate(fan, fan.calls[call_id], (registered, record))
+                self._not_taken(fan, call_id, (registered, record))
+
+    def _not_taken(self, fan: FanOut, call_id: int, witness: tuple[Record, ...]) -> None:
+        """The client did not wait for a reply, though it may have been sent by then."""
+        engine = fan.calls[call_id]
+        if call_id not in fan.replies:
+            self._violate(fan, engine, witness)
+            return
+        outcome = "" if fan.end is None else fan.end.outcome
+        taken = sorted(fan.calls[each] for each in fan.settled)
+        sent = fan.replies[call_id][0]
+        self.violate(
+            f"{fan.event.method} ended {outcome} before the client took the reply of engine {engine}",
+            expected=f"replies of engines {sorted(fan.calls.values())} taken before the call ends",
+            seen=f"replies of engines {taken} taken; that of engine {engine} was sent (event {sent.seq})",
+            witness=(*witness, *(r[0] for r in fan.replies.values())),
+        )
 
     def _violate(self, fan: FanOut, engine: int, witness: tuple[Record, ...]) -> None:
         outcome = "" if fan.end is None else fan.end.outcome

@@ -55,6 +55,19 @@ def test_an_engine_whose_waiter_never_settled_is_violated():
     assert violated(judge(CLS, *trace, *END), 2, 4)
 
 
+def test_an_engine_whose_reply_was_sent_and_not_taken_is_told_apart_from_one_that_works():
+    trace = (
+        *(utility("u"), registered(1, 0), registered(2, 1), seen(0, 1), seen(1, 2)),
+        *(reply(0, 1, failure="no"), reply(1, 2, failure="no")),
+        UtilitySettled(1, 0, "is_sleeping", "UtilityCallFailed"),
+        utility_failed("u"),
+    )
+    found = judge(CLS, *trace, *END)
+    assert violated(found, 2, 5, 6, 8)
+    assert found.message.endswith("ended failed before the client took the reply of engine 1")
+    assert found.seen == "replies of engines [0] taken; that of engine 1 was sent (event 6)"
+
+
 def test_a_call_that_failed_in_preparation_holds():
     trace = (
         utility("u"),
