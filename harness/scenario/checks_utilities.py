@@ -14,7 +14,7 @@ from typing import Any
 
 from client.admin import AdminMethods
 from harness.reports.wording import counted
-from harness.scenario.checks_values import can_equal
+from harness.scenario.checks_values import can_equal, said
 from harness.scenario.finding import Finding
 from harness.scenario.model import Scenario, UtilityStep
 from harness.scenario.positions import Path
@@ -76,4 +76,7 @@ def _arguments(path: Path, step: UtilityStep, method: Callable[..., Any]) -> Ite
         named = isinstance(value, str) and parameter.name.startswith(_ADAPTER)
         if not named and not can_equal(value, hints[parameter.name]):
             title = f"argument '{parameter.name}' of '{step.method}' is never {show(value)}"
-            yield Finding((*path, i), title, "another type; via: raw sends any value")
+            wanted = said(hints[parameter.name])
+            if wanted == "a list" and parameter.name.startswith(_ADAPTER):
+                wanted = "[name, id, path], or with admin routes the name alone"
+            yield Finding((*path, i), title, f"{wanted}; via: raw sends any value")

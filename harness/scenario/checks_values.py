@@ -149,7 +149,7 @@ def check_where(
         title = f"field '{name}' of {what} is never {show(value)}"
         choices = _words().get(name, ())
         if not can_equal(value, hints[name]):
-            yield Finding((*path, name), title, _said(hints[name]), seen=show(value))
+            yield Finding((*path, name), title, said(hints[name]), seen=show(value))
         elif choices and isinstance(value, str) and value not in choices:
             yield Finding((*path, name), title, one_of(choices), did_you_mean(value, choices))
 
@@ -183,12 +183,15 @@ def can_equal(value: Any, hint: Any) -> bool:
 _WORDS = {int: "a number", float: "a number", bool: "true or false", str: "text", bytes: "bytes"}
 
 
-def _said(hint: Any) -> str:
+def said(hint: Any) -> str:
+    """What a value of this type is called in a message."""
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(dict.fromkeys(_said(one) for one in typing.get_args(hint)))
-    if origin in (tuple, list):
+        return " or ".join(dict.fromkeys(said(one) for one in typing.get_args(hint)))
+    if origin in (tuple, list, collections.abc.Sequence):
         return "a list"
+    if origin is collections.abc.Mapping:
+        return "a mapping"
     if origin is typing.Literal:
         return one_of(str(word) for word in typing.get_args(hint))
     if hint is type(None):

@@ -120,7 +120,7 @@ CASES = [
     ('steps:\n  - utility: {id: u, method: sleep}\n  - drop: u\n', '3:11', "'u' is no generation", 'the id of a call step'),
     ('steps:\n  - utility: {id: u, method: slep}\n', '2:30', "the API has no method 'slep'", "did you mean 'sleep'?"),
     ('steps:\n  - utility: {id: u, method: sleep, args: [1, abort, 3]}\n', '2:43', "'sleep' does not take 3 arguments", 'level, mode, of which 0 must be given'),
-    ('steps:\n  - utility: {id: u, method: add_lora, args: [1]}\n', '2:47', "argument 'lora_request' of 'add_lora' is never the number 1", 'another type; via: raw sends any value'),
+    ('steps:\n  - utility: {id: u, method: add_lora, args: [1]}\n', '2:47', "argument 'lora_request' of 'add_lora' is never the number 1", '[name, id, path], or with admin routes the name alone; via: raw sends any value'),
     ('steps:\n  - finish: []\n', '2:13', 'the step has nothing to finish', 'at least one id'),
     ('steps:\n  - abort: []\n', '2:12', 'the step has nothing to abort', 'at least one id'),
     ('engines:\n  - {engine: [], rules: []}\nsteps:\n  - fence: true\n', '2:14', 'the list names no engine', 'a rank, or all'),
