@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from client.coordinator import FirstRequest, WaveState
-from client.protocol.ids import Wave
+from client.protocol.ids import RANKS_MAX, Wave
 from client.protocol.messages import (
     SUBSCRIBE_ALL,
     UNSUBSCRIBE_ALL,
@@ -26,6 +26,7 @@ from client.protocol.messages import (
     StartDpWave,
 )
 from client.protocol.profiles import Profile
+from client.protocol.shown import shown_frames
 
 PUBLISH_INTERVAL_S = 0.1
 """Pause between publishes while stats change."""
@@ -138,7 +139,7 @@ class ExternalCoordinatorState:
         if list(frames) == [UNSUBSCRIBE_ALL]:
             return []
         if list(frames) != [SUBSCRIBE_ALL]:
-            text = f"unexpected message on the engines' subscription socket: {list(frames)!r}"
+            text = f"unexpected message on the engines' subscription socket: {shown_frames(frames)}"
             if not self.started:
                 raise CoordinatorDied(text)
             return [Note(text)]
@@ -215,7 +216,12 @@ class ExternalCoordinatorState:
         return effects
 
     def on_scale(self, engine_count: int) -> list[Effect]:
-        """The deployment grew or shrank (elastic expert parallelism)."""
+        """The deployment grew or shrank (elastic expert parallelism).
+
+        A number that no deployment can have changes nothing: counts are kept for each engine.
+        """
+        if type(engine_count) is not int or not 0 <= engine_count <= RANKS_MAX:
+            return [Note(f"a scale message for {engine_count} engines, at most {RANKS_MAX}")]
         have = len(self._counts)
         self._counts = self._counts[:engine_count]
         self._counts += [self._no_load() for _ in range(engine_count - have)]

@@ -40,6 +40,7 @@ from client.protocol.messages import (
     ReadyResponse,
 )
 from client.protocol.profiles import Profile
+from client.protocol.shown import shown_frames
 
 
 class Stage(enum.Enum):
@@ -173,8 +174,7 @@ class HandshakeState:
         if list(frames) == [UNSUBSCRIBE_ALL]:
             return []  # only lost time: the gate goes on waiting for subscriptions
         if list(frames) != [SUBSCRIBE_ALL]:
-            shown = [frame.hex() for frame in frames]
-            msg = f"expected coordinator subscription, got frames {shown}"
+            msg = f"expected coordinator subscription, got frames {shown_frames(frames)}"
             raise UnexpectedHandshakeMessage(msg)
         self._subscriptions += 1
         if self._subscriptions < self._engine_count:

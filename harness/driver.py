@@ -41,8 +41,8 @@ from harness.scenario.model import (
     Step,
 )
 from harness.targets.base import (
+    DisturbedFromOutside,
     Frontend,
-    KilledFromOutside,
     ProcessUse,
     StartFailed,
     TargetError,
@@ -69,6 +69,7 @@ from mock_engines.process import ChildKilledError
 
 ARRIVAL_S = 1.0
 """How long an expectation waits for events that it asks for; a net, they are there or near."""
+_FRONTEND = "the frontend's process"
 CALLER_LIMIT_S = 0.05
 """More time that a step has for each caller of its crowd, on a busy machine."""
 
@@ -123,6 +124,7 @@ class Driver:
         self._halted = False
         self._ending = EndWatch(scenario, trace) if black_box else None
         self._told_of_end = False
+        self._still: str | None = None
         self._samples: dict[str, ProcessUse] = {}
         self._fence = Fence(
             world=world,
@@ -374,6 +376,7 @@ class Driver:
 
     async def close(self) -> None:
         """Cancel what is still open, stop frontend and engines. Never leaves a task behind."""
+        self._still = self._stands_still()
         if self._limit is not None:
             self._limit.close()
         # A second interruption ends one wait only: frontend and engines are stopped all the same.
@@ -388,18 +391,25 @@ class Driver:
                 self._cluster.let_go()
 
     def check_untouched(self) -> None:
-        """See that nobody else killed a process of the run; behind ``close``.
+        """See that nobody else killed or stopped a process of the run; behind ``close``.
 
         Raises:
-            KilledFromOutside: somebody did.
+            DisturbedFromOutside: somebody did.
         """
         for failure in self._cluster.failures:
             if isinstance(failure, ChildKilledError):
-                who = f"the process of engine {failure.rank}"
-                raise KilledFromOutside(who) from failure
+                who = _process_of(failure.rank)
+                raise DisturbedFromOutside(who, killed=True) from failure
         if getattr(self._frontend, "killed", False):
-            who = "the frontend's process"
-            raise KilledFromOutside(who)
+            raise DisturbedFromOutside(_FRONTEND, killed=True)
+        if self._still is not None:
+            raise DisturbedFromOutside(self._still, killed=False)
+
+    def _stands_still(self) -> str | None:
+        """Whose process stands still although this run did not stop it."""
+        if getattr(self._frontend, "stands_still", False):
+            return _FRONTEND
+        return next((_process_of(rank) for rank in self._cluster.standing_still()), None)
 
     async def _cancel_open(self) -> None:
         """End all tasks and let go of them: a finished task holds what its coroutine used."""
@@ -632,6 +642,10 @@ class Driver:
         for record in self._trace.records:
             if record.event.__class__ is AddSeen and self._trace.match(record, match):
                 op.engine = record.event.engine
+
+
+def _process_of(rank: int) -> str:
+    return f"the process of engine {rank}"
 
 
 def describe_step(step: Step) -> str:

@@ -141,6 +141,10 @@ class Cluster:
         """Errors in the engines' own tasks, in order; faults of a script or of ours."""
         return tuple(self._failures)
 
+    def standing_still(self) -> tuple[int, ...]:
+        """Ranks whose processes somebody else stopped."""
+        return tuple(r for r, one in self._handles.items() if getattr(one, "stands_still", False))
+
     def start(self) -> None:
         """Begin all joins in the background."""
         for rank, handle in self._handles.items():

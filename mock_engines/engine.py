@@ -28,7 +28,7 @@ from mock_engines.matching import Message, Plan, RuleBook, names_of
 from mock_engines.requests import MockRequest
 from mock_engines.tokens import caller_id, tokens_for
 
-KEPT_REQUESTS_MAX = 4096
+KEPT_REQUESTS_MAX = 1024
 """How many ended requests an engine remembers, so that scripts can still name them."""
 DEFAULT_MAX_TOKENS = 16
 """What vLLM generates when a request does not say (``SamplingParams.max_tokens``)."""

@@ -105,6 +105,11 @@ class ProcessEngine:
         """Id of the process, ``None`` when there is none."""
         return None if self._process is None else self._process.pid
 
+    @property
+    def stands_still(self) -> bool:
+        """Whether somebody else stopped its process."""
+        return self._process is not None and self._process.stands_still
+
     async def joined(self) -> None:
         """Return once startup is over. Raises what it failed with."""
         await self._joined.wait()

@@ -60,6 +60,11 @@ class ChildProcess:
         self._signal(signal.SIGKILL)
 
     @property
+    def stands_still(self) -> bool:
+        """Whether somebody else stopped it (Linux; elsewhere that cannot be told)."""
+        return self.exit_code is None and not self._halted and is_stopped(self.pid)
+
+    @property
     def killed_from_outside(self) -> bool:
         """Whether SIGKILL ended it, and not ours; one that vanishes sends it to itself."""
         return self.exit_code == -signal.SIGKILL and not self._killed
@@ -88,6 +93,15 @@ class ChildProcess:
             if self._taken >= 0:
                 os.close(self._taken)
                 self._taken = -1
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process stands still by a signal, as far as the system tells (proc(5))."""
+    try:
+        behind = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return behind.rpartition(")")[2].split()[:1] == ["T"]
 
 
 async def spawn() -> tuple[ChildProcess, socket.socket]:

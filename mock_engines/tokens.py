@@ -36,7 +36,7 @@ def caller_id(request_id: str) -> str:
     return _RANDOM_SUFFIX.sub("", request_id)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _alphabet(caller: str) -> tuple[int, ...]:
     """Shuffle the letters by the caller's id (Fisher and Yates, with a small generator)."""
     letters = list(range(TOKEN_MIN, TOKEN_MAX + 1))

@@ -16,6 +16,8 @@ KEPT_MAX = 512
 """Messages that are kept for each release; then all are forgotten."""
 KEPT_BYTES = 1 << 20
 """Bytes of such messages, as on the wire, likewise."""
+SHORT_BYTES = 1 << 12
+"""A longer body of the handshake is not kept: what is kept of it has no other bound."""
 LONG_BYTES = 1 << 16
 """A message with a longer frame is not kept: few of them would fit."""
 
@@ -32,6 +34,8 @@ class Table(Generic[T]):
 
     def keep(self, key: Any, message: T, size: int = 0) -> None:
         """Add a message that had ``size`` bytes; the table stays bounded."""
+        if size > KEPT_BYTES:
+            return
         self._bytes += size
         if len(self._messages) >= KEPT_MAX or self._bytes > KEPT_BYTES:
             self._messages.clear()

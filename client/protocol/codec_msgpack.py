@@ -1,8 +1,9 @@
 """Msgpack in and out, and the place of a value for errors.
 
 The library is `msgpack`; nothing else here or elsewhere knows its types but ``ExtType``, which
-stands for raw bytes of a tensor and for extension types in free-form values. A map key that is
-an array or a map is refused, although the Rust client takes one in free-form values.
+stands for raw bytes of a tensor and for extension types in free-form values. Refused are, although
+the Rust client takes them in free-form values: a map key that is an array or a map, a key that
+stands twice, an extension type below zero other than a timestamp, and what nests too deep.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def unpack(body: bytes, message: str, *, trailing: bool = False) -> Any:
         DecodeError: ``body`` is not one msgpack value, or one that nests too deep.
     """
     try:
-        value = msgpack.unpackb(body, raw=False, strict_map_key=False)
+        value = msgpack.unpackb(
+            body, raw=False, strict_map_key=False, object_pairs_hook=_map_of_pairs
+        )
     except msgpack.ExtraData as error:
         if not trailing:
             reason = f"{len(error.extra)} bytes behind the value"
@@ -63,6 +66,18 @@ def unpack(body: bytes, message: str, *, trailing: bool = False) -> Any:
         reason = f"arrays and maps nest deeper than {NESTING_MAX} levels"
         raise DecodeError(message, message, reason)
     return value
+
+
+def _map_of_pairs(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Make a map, unless a key stands in it twice: one of the two values would be lost silently.
+
+    No encoder of a dict makes such a map, and the Rust client refuses it for a struct.
+    """
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        msg = "a map has one key twice"
+        raise ValueError(msg)
+    return found
 
 
 def _could_be_deep(body: bytes) -> bool:

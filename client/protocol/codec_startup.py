@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from client.protocol.codec_errors import DecodeError, HandshakeStatusError
-from client.protocol.codec_kept import KEPT_MAX, Kept
+from client.protocol.codec_kept import KEPT_MAX, SHORT_BYTES, Kept
 from client.protocol.codec_msgpack import BodyPacker, Where, unpack
 from client.protocol.codec_values import (
     Reader,
@@ -72,7 +72,6 @@ def encode_ready(packer: BodyPacker, ready: Ready) -> bytes:
     return packer.pack(body, HANDSHAKE)
 
 
-@functools.lru_cache(maxsize=KEPT_MAX)
 def decode_hello_or_ready(body: bytes) -> Hello | Ready:
     """Decode what an engine says on the handshake socket.
 
@@ -80,6 +79,10 @@ def decode_hello_or_ready(body: bytes) -> Hello | Ready:
         HandshakeStatusError: ``status`` is missing, nil or some other string.
         DecodeError: no map, or a known key of another type.
     """
+    return (_greeting if len(body) > SHORT_BYTES else _kept_greeting)(body)
+
+
+def _greeting(body: bytes) -> Hello | Ready:
     values = read_struct(unpack(body, HANDSHAKE, trailing=True), Where(HANDSHAKE, HANDSHAKE))
     where = Where(HANDSHAKE, "ReadyMessage.status")
     status = optional(read_text)(values.get("status"), where)
@@ -93,6 +96,9 @@ def decode_hello_or_ready(body: bytes) -> Hello | Ready:
     raise HandshakeStatusError(
         where.message, where.field, f"unexpected handshake status {shown(status)}"
     )
+
+
+_kept_greeting = functools.lru_cache(maxsize=KEPT_MAX)(_greeting)
 
 
 def _flag(values: Mapping[Any, Any], key: str, *, default: bool) -> bool:
@@ -113,13 +119,16 @@ def encode_init(packer: BodyPacker, init: Init) -> bytes:
     return packer.pack(body, "Init")
 
 
-@functools.lru_cache(maxsize=KEPT_MAX)
 def decode_init(body: bytes) -> Init:
     """Decode INIT.
 
     Raises:
         DecodeError: no such map, or an address of another type.
     """
+    return (_init if len(body) > SHORT_BYTES else _kept_init)(body)
+
+
+def _init(body: bytes) -> Init:
     values = read_map(unpack(body, "Init"), Where("Init", "Init"))
     where = Where("Init", "Init.addresses")
     addresses = read_map(values.get("addresses"), where)
@@ -134,6 +143,9 @@ def decode_init(body: bytes) -> Init:
         **texts,
         parallel_config=read_map(config, Where("Init", "Init.parallel_config")),
     )
+
+
+_kept_init = functools.lru_cache(maxsize=KEPT_MAX)(_init)
 
 
 # --- registration --------------------------------------------------------------------------

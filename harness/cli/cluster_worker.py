@@ -27,7 +27,10 @@ from harness.targets.vllm_rs.cache import sha256_of
 
 READY_S = 120.0
 """Seconds that a new process gets to import everything."""
-START = "from harness.cli.cluster_worker import main; main()"
+START = (
+    "import sys; from harness.cli.worker_process import die_with; die_with(int(sys.argv[2])); "
+    "from harness.cli.cluster_worker import main; main()"
+)
 
 
 class RefusedError(Exception):
@@ -233,4 +236,4 @@ def main() -> None:
     """Be such a process: ``START FD PARENT``."""
     link = Connection(int(sys.argv[1]))
     link.send(tool_identity())
-    serve(link, int(sys.argv[2]))
+    serve(link)

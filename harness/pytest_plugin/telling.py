@@ -15,6 +15,7 @@ from _pytest._io import TerminalWriter
 from rich.console import Console
 from rich.text import Text
 
+from harness.cli.output import guarded
 from harness.cli.run_plan import RunPlan
 from harness.cli.so_far import event_list
 from harness.reports.diagnostic import Diagnostic, render
@@ -61,7 +62,7 @@ def told(result: ScenarioResult, loaded: LoadedScenario, plan: RunPlan, *, detai
     parts += [render(message) for message in messages]
     if detailed and messages:
         parts.append(Text("\n".join(event_list(result))))
-    text = Text("\n\n").join(parts)
+    text = guarded(Text("\n\n").join(parts))
     entry = ReprEntryNative([f"{text.plain}\n"])
     return Told(
         reprtraceback=ReprTraceback([entry], None, "native"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -90,8 +91,11 @@ def write_junit(report: JUnitXml, path: Path) -> None:
     Raises:
         OSError: the file cannot be written.
     """
+    # Into memory first: the library below may write a file without noticing a full disk.
+    text = io.BytesIO()
+    report.write(text, pretty=False)
     with replacing(path) as place:
-        report.write(str(place), pretty=False)
+        place.write_bytes(text.getvalue())
 
 
 def xml_text(text: str) -> str:

@@ -30,14 +30,19 @@ class StartFailed(TargetError):  # noqa: N818 - a kind of the error above
     """
 
 
-class KilledFromOutside(TargetError):  # noqa: N818 - a kind of the error above
-    """Somebody else killed a process of the run; whatever was seen may come of that."""
+class DisturbedFromOutside(TargetError):  # noqa: N818 - a kind of the error above
+    """Somebody else killed or stopped a process of the run; what was seen may come of that."""
 
-    def __init__(self, who: str) -> None:
-        """``who``: was killed."""
+    def __init__(self, who: str, *, killed: bool) -> None:
+        """``who``: was killed, or stopped."""
+        how = (
+            "was killed (SIGKILL), and not by this run: by the system, for want of memory, or by "
+            "somebody"
+            if killed
+            else "stands still (SIGSTOP), and this run did not stop it"
+        )
         super().__init__(
-            f"{who} was killed (SIGKILL), and not by this run: by the system, for want of memory, "
-            "or by somebody; so nothing that was seen counts, and it must be played again"
+            f"{who} {how}; so nothing that was seen counts, and it is to be played again"
         )
 
 

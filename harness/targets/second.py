@@ -141,6 +141,11 @@ class TwoFrontends(NoServer):
         """Whether somebody else killed the process of the first; the second has none."""
         return bool(getattr(self._first, "killed", False))
 
+    @property
+    def stands_still(self) -> bool:
+        """Whether somebody else stopped the process of the first."""
+        return bool(getattr(self._first, "stands_still", False))
+
     async def prepare(self) -> None:
         """Prepare the first; the second uses its coordinator."""
         await self._first.prepare()

@@ -22,6 +22,7 @@ from client.protocol.messages import (
     UtilityOutput,
 )
 from client.protocol.profiles import profile_for
+from client.protocol.shown import shown_frames
 from client.requests import RequestRegistry
 from client.routing import Routing
 from client.utility import (
@@ -100,7 +101,7 @@ def test_process_that_serves_not_yet_dies_of_a_strange_subscription_and_later_no
     state.on_back_subscription([b"\x01"])
     (note,) = state.on_back_subscription(frames)
     assert isinstance(note, Note)
-    assert note.text.endswith(repr(frames))
+    assert note.text.endswith(shown_frames(frames))
 
 
 @pytest.mark.parametrize(("engine", "known"), [(-1, False), (0, True), (1, True), (2, False)])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+import tomllib
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 OURS = "wavecheck"
 SHIPPED = ("frontend", "explore", "watch", "dask", "differential", "pytest")
 """Extras of people who use the harness; all others are of people who work on it."""
@@ -24,35 +27,44 @@ def closure(extras: Iterable[str]) -> frozenset[str]:
     """
     found: set[tuple[str, str]] = set()
     todo = [(OURS, extra) for extra in ("", *extras)]
-    missing = []
+    missing = set()
     while todo:
         name, extra = todo.pop()
         if (name, extra) in found:
             continue
         found.add((name, extra))
         try:
-            here = distribution(name)
+            needs = list(_needs(name, extra))
         except PackageNotFoundError:
-            missing.append(name)
+            missing.add(name)
             continue
         todo += [
             (canonicalize_name(need.name), wanted)
-            for need in _needs(here, extra)
-            for wanted in ("", *need.extras)
+            for need in needs
+            for wanted in ("", *sorted(need.extras))
         ]
     if missing:
-        msg = f"not installed here: {', '.join(sorted(set(missing)))}; make venv installs all"
+        msg = f"not installed here: {', '.join(sorted(missing))}; make venv installs all"
         raise RuntimeError(msg)
     return frozenset(name for name, _ in found) - {OURS}
 
 
-def _needs(here: Distribution, extra: str) -> Iterable[Requirement]:
-    for text in here.requires or ():
+def _needs(name: str, extra: str) -> Iterator[Requirement]:
+    """Requirements of a distribution that one extra adds; ``""``: those without any."""
+    if name == OURS:
+        yield from map(Requirement, _own(extra))
+        return
+    for text in distribution(name).requires or ():
         need = Requirement(text)
-        if need.marker is None:
-            if not extra:
-                yield need
-        elif need.marker.evaluate({"extra": extra}) and (
-            not extra or not need.marker.evaluate({"extra": ""})
-        ):
+        plain = need.marker is None or need.marker.evaluate({"extra": ""})
+        if not extra and plain:
             yield need
+        elif extra and not plain and need.marker is not None:
+            if need.marker.evaluate({"extra": extra}):
+                yield need
+
+
+def _own(extra: str) -> list[str]:
+    """Ours come from the tree: an editable installation remembers what they were."""
+    project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
+    return list(project["optional-dependencies"][extra] if extra else project["dependencies"])

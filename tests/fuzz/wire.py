@@ -117,7 +117,10 @@ class Reader:
             key = self.value(depth + 1)
             if isinstance(key, (list, dict)):
                 raise Malformed("key")
-            found[_Key(key) if isinstance(key, Ext) else key] = self.value(depth + 1)
+            name = _Key(key) if isinstance(key, Ext) else key
+            if name in found:
+                raise Malformed("key twice")
+            found[name] = self.value(depth + 1)
         return found
 
 

@@ -101,6 +101,11 @@ class AttachedLife:
         """Never known: it is somebody else's process."""
         return False
 
+    @property
+    def stands_still(self) -> bool:
+        """Not known either."""
+        return False
+
     async def prepare(self) -> None:
         """See that the frontend waits for engines; start the coordinator and the log's reader.
 

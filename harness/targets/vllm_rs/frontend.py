@@ -84,6 +84,11 @@ class VllmRsFrontend(NoServer):
         """Whether somebody else killed its process."""
         return self._life.killed
 
+    @property
+    def stands_still(self) -> bool:
+        """Whether somebody else stopped its process."""
+        return self._life.stands_still
+
     async def prepare(self) -> None:
         """Prepare the start; ``addresses`` is final afterwards."""
         await self._life.prepare()

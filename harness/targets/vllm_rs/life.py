@@ -81,6 +81,10 @@ class Life(Protocol):
     def killed(self) -> bool:
         """Whether somebody else killed it, as far as that can be told."""
 
+    @property
+    def stands_still(self) -> bool:
+        """Whether somebody else stopped it, as far as that can be told."""
+
     async def prepare(self) -> None:
         """Do what must be done before engines join."""
 
@@ -186,6 +190,11 @@ class ProcessLife:
     def killed(self) -> bool:
         """Whether SIGKILL ended it, and we sent none."""
         return self._process.killed_from_outside
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether somebody else stopped it."""
+        return self._process.stands_still
 
     # --- begin and end ----------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from harness.targets.vllm_rs.family import Family
 from harness.targets.vllm_rs.log_patterns import parse_line, patterns_of, strip_colours
 from harness.targets.vllm_rs.releases import NEWEST
 from harness.trace.events import LogLine, ProcessExited
+from mock_engines.spawn import is_stopped
 
 _READ_BYTES = 1 << 16
 _TAIL_LINES = 40
@@ -52,6 +53,7 @@ class FrontendProcess:
         self._watcher: asyncio.Task[None] | None = None
         self._group_gone = False
         self._killed_by_us = False
+        self._stopped_by_us = False
         self._family = Family()
         self._outputs: list[asyncio.ReadTransport] = []
         self._lines = 0
@@ -131,6 +133,12 @@ class FrontendProcess:
         return self._exited is not None and not self._exited.done()
 
     @property
+    def stands_still(self) -> bool:
+        """Whether somebody else stopped it."""
+        pid = self.pid
+        return pid is not None and self.running and not self._stopped_by_us and is_stopped(pid)
+
+    @property
     def killed_from_outside(self) -> bool:
         """Whether SIGKILL ended it and we sent none."""
         return self.exit_code == -signal.SIGKILL and not self._killed_by_us
@@ -168,6 +176,8 @@ class FrontendProcess:
             return
         if number == signal.SIGKILL and self._process.returncode is None:
             self._killed_by_us = True
+        elif number in (signal.SIGSTOP, signal.SIGCONT):
+            self._stopped_by_us = number == signal.SIGSTOP
         alive = starter.signal_group(self._process.pid, number)
         # While the leader is not reaped, its number is taken whatever the answer was.
         self._group_gone = not alive and self._process.returncode is not None

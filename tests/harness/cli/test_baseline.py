@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import yaml
 from junitparser import Failure, JUnitXml
 
 from harness.baseline.gate import Kind
+from harness.cli import run_cmd
 from harness.cli.main import cli
 from harness.reports.diagnostic import LEVEL_STYLES
 
@@ -203,11 +205,17 @@ def test_expired_waiver_is_annotated_at_its_line_and_not_at_the_scenario(
     assert commands(invoke("run", mixed, *words, "--today", BEFORE).output) == []
 
 
-def test_log_line_that_looks_like_a_command_is_defused_in_a_job(invoke, mixed, monkeypatch, write):
-    write(mixed, "g-violated", title="::stop-commands::x ##[error]y")
+def test_log_line_that_looks_like_a_command_is_defused_in_a_job(invoke, mixed, runner, monkeypatch):
+    def play(loaded, options):
+        result = runner(loaded, options)
+        (verdict,) = result.verdicts
+        return replace(result, verdicts=(replace(verdict, seen="a log\n::add-mask::x"),))
+
+    monkeypatch.setattr(run_cmd, "run_scenario", play)
+    words = ("run", mixed / "d-violated.yaml", "--annotations", "none")
+    assert "\n             ::add-mask::x\n" in invoke(*words).output
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    output = invoke("run", mixed / "g-violated.yaml", "--annotations", "none").output
-    assert "##[error]" not in output
+    assert "\n             : :add-mask::x\n" in invoke(*words).output
 
 
 # --- write ----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -10,7 +11,9 @@ from click.testing import CliRunner
 
 from harness.cli import run_plan
 from harness.cli.main import cli
+from harness.pytest_plugin import playing
 from harness.targets.base import TargetError
+from tests.harness.pytest_plugin.conftest import fake_result
 
 pytest_plugins = ["pytester"]
 
@@ -198,3 +201,18 @@ def test_json_is_that_of_a_run_and_names_what_was_left(run, write, runner, pytes
     assert [one["status"] for one in document["results"]] == ["held", "violated"]
     assert document["not_run"] == ["c-held"]
     assert document["summary"]["exit"] == 1
+
+
+def test_text_of_a_frontend_is_no_command_to_the_ci_that_runs_pytest(run, write, monkeypatch):
+    def play(loaded, options):
+        result = fake_result(loaded, options)
+        (verdict,) = result.verdicts
+        return replace(result, verdicts=(replace(verdict, seen="a log\n::add-mask::x"),))
+
+    monkeypatch.setattr(playing, "run_scenario", play)
+    folder = write("a-violated")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    result = run(folder)
+    result.assert_outcomes(failed=1)
+    lines = [line.strip() for line in result.stdout.lines if "add-mask" in line]
+    assert lines == [": :add-mask::x"]
