@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from random import Random  # noqa: TID251
+from random import Random
 from typing import Any
 
 from client.aio import all_done, pause, resolve, with_deadline
@@ -46,7 +46,9 @@ STORY: dict[str, Any] = {
     "engines": [
         {
             "engine": 1,
-            "rules": [{"on": "utility", "method": "reset_mm_cache", "do": {"fail": "no such luck"}}],
+            "rules": [
+                {"on": "utility", "method": "reset_mm_cache", "do": {"fail": "no such luck"}}
+            ],
         },
         {
             "engine": 2,
@@ -197,7 +199,9 @@ class Churn:
         cut = end == "abort" and (kind == "aborts" or self._mode == "abort")
         refused = end == "error" and not got and (closed or closings != self._closings)
         right = whole or cut or refused
-        self._expect(right, f"{step.id}, who {kind}: {end}, {got} of {tokens} tokens, {result.message}")
+        self._expect(
+            right, f"{step.id}, who {kind}: {end}, {got} of {tokens} tokens, {result.message}"
+        )
 
     async def _admin(self, think_s: float) -> None:
         """One admin: pauses and resumes, sleeps and wakes; asks; is failed; leaves early."""
@@ -227,7 +231,9 @@ class Churn:
         self._closed = True
         self._closings += 1
 
-    async def _utility(self, method: str, *args: Any, fails: bool = False, leaves: bool = False) -> None:
+    async def _utility(
+        self, method: str, *args: Any, fails: bool = False, leaves: bool = False
+    ) -> None:
         self.utilities += 1
         step = UtilityStep(id=f"u{self.utilities}", method=method, args=list(args))
         if leaves:
@@ -239,7 +245,9 @@ class Churn:
             return
         result = await self.frontend.utility(step)
         wanted = "failed" if fails else "finished"
-        self._expect(result.outcome == wanted, f"{method} {args}: {result.outcome}, {result.message}")
+        self._expect(
+            result.outcome == wanted, f"{method} {args}: {result.outcome}, {result.message}"
+        )
 
     def _expect(self, right: bool, text: str) -> None:
         if right:

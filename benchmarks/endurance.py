@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from random import Random  # noqa: TID251
+from random import Random
 
 from benchmarks.churn import ENGINES, Churn
 from benchmarks.footprint import Line, Sample, lines, sample
@@ -72,10 +72,15 @@ def main() -> int:
         f"{sum(life.events for life in lives):,} events in {sum(life.seconds for life in lives):,.0f} s of "
         f"{'virtual ' if given.target == 'sim' else ''}time; {wall:.0f} s of real time, {cpu:.0f} s of CPU"
     )
-    print("memory at the end of each life, MiB: " + ", ".join(f"{use.rss_bytes / 2**20:.1f}" for use in after))
+    print(
+        "memory at the end of each life, MiB: "
+        + ", ".join(f"{use.rss_bytes / 2**20:.1f}" for use in after)
+    )
     if given.json is not None:
         given.json.write_text(json.dumps([asdict_of(life) for life in lives], indent=1))
-    good = all(line.flat for life in lives for line in life.lines) and not any(life.wrongs for life in lives)
+    good = all(line.flat for life in lives for line in life.lines) and not any(
+        life.wrongs for life in lives
+    )
     print("flat, and every answer right" if good else "NOT flat, or answers wrong: see above")
     return 0 if good else 1
 
@@ -99,7 +104,11 @@ def options() -> argparse.Namespace:
         "--think", type=float, metavar="S", default=1.0, help="mean pause of a caller, seconds"
     )
     parser.add_argument(
-        "--warm-up", type=int, metavar="N", default=WARM_UP, help="requests that are left out (%(default)s)"
+        "--warm-up",
+        type=int,
+        metavar="N",
+        default=WARM_UP,
+        help="requests that are left out (%(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples")
@@ -109,7 +118,9 @@ def options() -> argparse.Namespace:
 def live(given: argparse.Namespace, number: int) -> Life:
     """One life, from start to death."""
     virtual = given.target == "sim"
-    request = TargetRequest(given.target, frontend=None if virtual or given.target == "zmq" else given.frontend)
+    request = TargetRequest(
+        given.target, frontend=None if virtual or given.target == "zmq" else given.frontend
+    )
     target: Target = open_target(request)
     profile = target.profile(None) or profile_for(NEWEST)
     seed = given.seed * 1_000 + number
@@ -128,7 +139,9 @@ def live(given: argparse.Namespace, number: int) -> Life:
         async with churn.running():
             while loop.time() < until:
                 await churn.round(given.callers, given.each, given.think)
-                samples.append(await sample(churn.frontend, churn.requests, loop.time() - began))
+                samples.append(
+                    await sample(churn.frontend, world, churn.requests, loop.time() - began)
+                )
             await churn.die(OPEN_AT_DEATH)
         return Life(
             churn.requests, churn.utilities, churn.events, loop.time() - began,

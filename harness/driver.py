@@ -23,7 +23,7 @@ from client.aio import (
     next_entry,
     within,
 )
-from harness.broken import guarded
+from harness.broken import Broken, guarded
 from harness.expectations import VIOLATED, Op, Outcome, View, asked_for, describe_match
 from harness.expectations import judge as judge_expectation
 from harness.fence import Fence
@@ -124,6 +124,8 @@ class Driver:
         self._halted = False
         self._ending = EndWatch(scenario, trace) if black_box else None
         self._told_of_end = False
+        broken: Broken | None = getattr(frontend, "broken", None)
+        self.broken = Broken() if broken is None and cluster.has_processes else broken
         self._still: str | None = None
         self._samples: dict[str, ProcessUse] = {}
         self._fence = Fence(
@@ -200,10 +202,10 @@ class Driver:
         """Play a step; what ends the way to the frontend, or the frontend, ends it."""
         work = partial(self._play, index, step)
         if self._ending is not None:
-            await self._ending.within(guarded(self._frontend, work), self._limit_s(step))
+            await self._ending.within(guarded(self, work), self._limit_s(step))
             return
         await next_entry()
-        await self._within(guarded(self._frontend, work), self._limit_s(step))
+        await self._within(guarded(self, work), self._limit_s(step))
 
     async def _within(self, work: Awaitable[None], seconds: float) -> None:
         """Await something for at most ``seconds``, with one timer for all that a task awaits."""
@@ -327,9 +329,7 @@ class Driver:
         due = [task for name, task in self._operations.tasks.items() if name not in keep]
         fenced = True
         try:
-            await self._within(
-                guarded(self._frontend, partial(self._rest, due)), self._world.step_limit_s
-            )
+            await self._within(guarded(self, partial(self._rest, due)), self._world.step_limit_s)
         except DeadlineExceeded:
             fenced = False
             await self._look()
@@ -389,6 +389,11 @@ class Driver:
             finally:
                 await self._cluster.stop()
                 self._cluster.let_go()
+
+    def engine_failed(self, error: BaseException) -> None:
+        """Nothing is waited for any more once somebody else killed an engine's process."""
+        if isinstance(error, ChildKilledError) and self.broken is not None:
+            self.broken.set(TargetError(str(error)))
 
     def check_untouched(self) -> None:
         """See that nobody else killed or stopped a process of the run; behind ``close``.

@@ -15,9 +15,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from client.protocol.strict_json import loads
 from harness.files import write_text
 from harness.formats import FAILURE, refusal
 from harness.scenario.loader import LoadedScenario
+from harness.shortened import shortened
 from harness.tape import Tape
 from harness.targets.registry import takes_mutant
 from harness.targets.request import TargetRequest
@@ -38,6 +40,9 @@ STEM_MAX = 200
 
 class FailureFileError(Exception):
     """The file cannot be replayed; the message says why and what is needed (exit code 2)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +180,9 @@ def place_failure(name: str, text: str, out: Path | None) -> Path:
     folder = Path(OUT_DEFAULT) if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
+    if path.is_symlink():
+        # The name is made here: a link of that name is none of ours, and may lead out of the folder.
+        path.unlink()
     write_text(path, text)
     return path
 
@@ -237,11 +245,11 @@ def read_failure(path: Path) -> FailureFile:
         if len(raw) > FILE_BYTES_MAX:
             msg = f"{path}: larger than {FILE_BYTES_MAX >> 20} MiB; this is no failure file"
             raise FailureFileError(msg)
-        document = json.loads(raw.decode("utf-8"))
+        document = loads(raw.decode("utf-8"))
     except OSError as error:
         msg = f"{path}: cannot be read: {error.strerror}"
         raise FailureFileError(msg) from error
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+    except ValueError as error:
         msg = f"{path}: is not JSON ({error}); replay takes the file that a failed run wrote"
         raise FailureFileError(msg) from error
     if not isinstance(document, dict) or "format" not in document:

@@ -279,6 +279,10 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
             default=0.0,
         ),
     )
+
+    def engine_failed(error: BaseException) -> None:
+        driver.engine_failed(error)
+
     frontend = spec.make_frontend(setting)
     catch_up = getattr(frontend, "catch_up", None)
     try:
@@ -307,11 +311,12 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
             transport_of=(
                 None if tap is None else lambda rank: tap(rank, world.transport, addresses)
             ),
+            on_failure=engine_failed,
         )
     except BaseException:
         await frontend.stop()
         raise
-    return Driver(
+    driver = Driver(
         scenario=scenario,
         release=spec.profile.version,
         world=world,
@@ -324,6 +329,7 @@ async def build(spec: PlaySpec, world: World, trace: Recorder) -> Driver:
             "see.publishes" in spec.capabilities and scenario.topology.coordinator == "external"
         ),
     )
+    return driver
 
 
 @functools.lru_cache(maxsize=64)

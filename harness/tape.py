@@ -8,13 +8,13 @@ labels, other options.
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Protocol
 
+from client.protocol.strict_json import loads
 from harness.sim.choosing import Chooser, Labels, Ready
 
 FORMAT = 1
@@ -140,8 +140,8 @@ class Tape:
         """
         if isinstance(form, str | bytes):
             try:
-                form = json.loads(form)
-            except json.JSONDecodeError as error:
+                form = loads(form)
+            except ValueError as error:
                 msg = f"the tape is not JSON: {error}"
                 raise TapeFormatError(msg) from error
         if not isinstance(form, dict):

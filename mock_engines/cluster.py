@@ -141,6 +141,11 @@ class Cluster:
         """Errors in the engines' own tasks, in order; faults of a script or of ours."""
         return tuple(self._failures)
 
+    @property
+    def has_processes(self) -> bool:
+        """Whether an engine runs in a process of its own."""
+        return any(not isinstance(handle, Endpoint) for handle in self._handles.values())
+
     def standing_still(self) -> tuple[int, ...]:
         """Ranks whose processes somebody else stopped."""
         return tuple(r for r, one in self._handles.items() if getattr(one, "stands_still", False))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from client.protocol.codec_errors import EncodeError
 from client.protocol.codec_msgpack import BodyPacker
+from client.protocol.strict_json import loads
 
 TEXT_PREFIX = "text:"
 JSON_PREFIX = "json:"
@@ -44,7 +44,7 @@ def parse_frames(texts: Sequence[str], names: Names = str) -> list[bytes]:
 
 def _packed(text: str, names: Names) -> bytes:
     try:
-        value = _named(json.loads(text[len(JSON_PREFIX) :]), names)
+        value = _named(loads(text[len(JSON_PREFIX) :]), names)
         return BodyPacker(inline_below=None).pack(value, "frame")
     except (ValueError, EncodeError) as error:
         msg = f"frame {text!r} has no msgpack form: {error}"

@@ -21,7 +21,7 @@ API_PREFIXES = ("chatcmpl-", "cmpl-")
 _RANDOM_SUFFIX = re.compile(r"-[0-9a-f]{8}$")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def caller_id(request_id: str) -> str:
     """Return the id that the caller gave: without the route's prefix and the random suffix.
 

@@ -18,6 +18,8 @@ from client.protocol.messages import Tensor
 
 RAW_VIEW = 3
 """Extension type of inline tensor bytes (``CUSTOM_TYPE_RAW_VIEW``)."""
+BODY_BYTES_MAX = 64 << 20
+"""Longest body of a message; aux frames, which nobody looks into, are not bodies."""
 NESTING_MAX = 128
 """Arrays and maps inside each other in one message. What walks through a message may recurse: this
 is far below what the interpreter allows, and far above what any message of the protocol needs."""
@@ -49,6 +51,9 @@ def unpack(body: bytes, message: str, *, trailing: bool = False) -> Any:
     Raises:
         DecodeError: ``body`` is not one msgpack value, or one that nests too deep.
     """
+    if len(body) > BODY_BYTES_MAX:
+        reason = f"a body of {len(body)} bytes, at most {BODY_BYTES_MAX} are read"
+        raise DecodeError(message, message, reason)
     try:
         value = msgpack.unpackb(
             body, raw=False, strict_map_key=False, object_pairs_hook=_map_of_pairs
@@ -85,11 +90,20 @@ def _could_be_deep(body: bytes) -> bool:
     return len(body) > NESTING_MAX and len(body.translate(None, _NO_CONTAINERS)) > NESTING_MAX
 
 
+def refuse_deep(body: bytes, message: str) -> None:
+    """Raise ``EncodeError`` for a body that nobody would read, since it nests too deep."""
+    if _could_be_deep(body) and _is_deep(msgpack.unpackb(body, raw=False, strict_map_key=False)):
+        reason = f"arrays and maps nest deeper than {NESTING_MAX} levels"
+        raise EncodeError(message, reason)
+
+
 def _is_deep(value: Any) -> bool:
     """Whether arrays and maps stand inside more than ``NESTING_MAX`` others; level by level."""
     level = [value]
     for _ in range(NESTING_MAX + 1):
-        inner = [item.values() if type(item) is dict else item for item in level if type(item) in _NESTS]
+        inner = [
+            item.values() if type(item) is dict else item for item in level if type(item) in _NESTS
+        ]
         if not inner:
             return False
         level = [child for items in inner for child in items]
@@ -134,6 +148,10 @@ class BodyPacker:
             packed: bytes = packer.pack(value)
         except (TypeError, ValueError, OverflowError) as error:
             raise EncodeError(message, f"{type(error).__name__}: {error}") from error
+        if len(packed) > BODY_BYTES_MAX:
+            reason = f"a body of {len(packed)} bytes, at most {BODY_BYTES_MAX} are read"
+            raise EncodeError(message, reason)
+        refuse_deep(packed, message)
         return packed
 
     def _single(self) -> msgpack.Packer:

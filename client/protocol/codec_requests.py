@@ -16,7 +16,7 @@ import msgspec
 
 from client.protocol.codec_errors import DecodeError, EncodeError
 from client.protocol.codec_kept import Table, is_fixed, key_of
-from client.protocol.codec_msgpack import BodyPacker, Where, unpack
+from client.protocol.codec_msgpack import BodyPacker, Where, refuse_deep, unpack
 from client.protocol.codec_tensors import read_tensor, resolve_nested
 from client.protocol.codec_values import (
     Reader,
@@ -120,7 +120,9 @@ def encode_add(
         if field_name == "arrival_time":
             value = float(value)
         parts.append(packer.pack(value, _NAME))
-    return [_ADD, b"".join(parts), *packer.aux]
+    body = b"".join(parts)
+    refuse_deep(body, _NAME)
+    return [_ADD, body, *packer.aux]
 
 
 def encode_abort(packer: BodyPacker, request_ids: Sequence[RequestId]) -> list[bytes]:

@@ -43,7 +43,9 @@ def _beginning(value: object) -> object:
     if type(value) is list:
         return [_beginning(item) for item in value[:most]]
     if type(value) is dict:
-        return {_beginning(key): _beginning(item) for key, item in itertools.islice(value.items(), most)}
+        return {
+            _beginning(key): _beginning(item) for key, item in itertools.islice(value.items(), most)
+        }
     return value
 
 

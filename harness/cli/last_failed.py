@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from client.protocol.strict_json import loads
 from harness.cli.output import CommandError, usage_error
 from harness.files import write_text
 from harness.reports.diagnostic import Diagnostic
@@ -51,7 +52,7 @@ def recall(folder: Path) -> list[Failed]:
     """
     path = folder / FILE_NAME
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = loads(path.read_text(encoding="utf-8"))
         found = [
             Failed(str(one["scenario"]), str(one["path"]), one["frontend"])
             for one in document["failed"]

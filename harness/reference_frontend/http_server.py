@@ -6,12 +6,14 @@ dropping a future does in the real frontend; everything else follows from that.
 
 from __future__ import annotations
 
+import logging
 import socket
 import traceback
 from collections.abc import Iterable
 from typing import Any
 
 from aiohttp import web
+from aiohttp.web_protocol import RequestPayloadError
 
 from client.engine_client import EngineClient
 from client.errors import ClientError
@@ -35,6 +37,7 @@ from harness.reference_frontend.requests import (
     unknown_model,
 )
 from harness.reference_frontend.texts import (
+    BAD_REQUEST,
     INTERNAL_TEXT,
     NOT_FOUND,
     SERVER_ERROR,
@@ -49,6 +52,10 @@ COMPLETIONS = "/v1/completions"
 PREFIX = "cmpl-"
 BODY_BYTES_MAX = 32 << 20
 _METHOD_NOT_ALLOWED = 405
+_SILENT = logging.getLogger("wavecheck.http")
+"""aiohttp would write a traceback for each head that is no HTTP; its caller is told with a 400."""
+_SILENT.addHandler(logging.NullHandler())
+_SILENT.propagate = False
 _DONE = b"data: [DONE]\n\n"
 
 
@@ -81,6 +88,7 @@ class HttpServer:
             request_factory=self._request,
             handler_cancellation=True,
             access_log=None,
+            logger=_SILENT,
         )
         self._runner = web.ServerRunner(self._server, shutdown_timeout=1.0)
         self._site: web.SockSite | None = None
@@ -144,6 +152,10 @@ class HttpServer:
                 return _response(json_reply(error_body(self._profile, refusal), refusal.status))
             except web.HTTPException as error:  # aiohttp's own: a body that is too large
                 return _response(Reply(error.status, (error.text or "").encode()))
+            except RequestPayloadError as error:  # a body that is not encoded as its head says
+                refusal = Refusal(BAD_REQUEST, f"Failed to read the request body: {error}")
+                body = error_body(self._profile, refusal)
+                return _response(json_reply(body, refusal.status))
             except Exception as error:  # noqa: BLE001 - a fault of ours is shown, never hidden
                 self._fault(error)
                 body = error_body(self._profile, Refusal(SERVER_ERROR, INTERNAL_TEXT))

@@ -9,7 +9,6 @@ Source: protocol page, section 19.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ import click
 from client.config import READY_TIMEOUT_S
 from client.protocol.ids import RANKS_MAX
 from client.protocol.profiles import NEWEST, RELEASES, Profile, profile_for
+from client.protocol.strict_json import loads
 
 PORT_MAX = (1 << 16) - 1
 _EXPERT_KEYS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
@@ -78,7 +78,7 @@ def model_config(model: str) -> dict[str, Any]:
     """
     path = Path(model, "config.json")
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         msg = f"cannot read the model's configuration {path}: {error}"
         raise ValueError(msg) from error
@@ -169,7 +169,7 @@ def _check_profiler(
     if text is None:
         return None
     try:
-        config = json.loads(text)
+        config = loads(text)
     except ValueError as error:
         msg = f"is no JSON: {error}"
         raise click.BadParameter(msg) from error
@@ -180,6 +180,20 @@ def _check_profiler(
 
 
 _PORT = click.IntRange(0, PORT_MAX)
+_LOOPBACK = ("127.", "localhost", "::1", "[::1]")
+
+
+def exposures(flags: Mapping[str, Any]) -> list[str]:
+    """Say which listeners others can reach: nothing here asks who somebody is."""
+    who = {
+        "host": "whoever reaches it can call every route",
+        "data_parallel_address": "whoever reaches it can join as an engine",
+    }
+    return [
+        f"note: --{name.replace('_', '-')} {flags[name]} is not the loopback interface: {what}"
+        for name, what in who.items()
+        if not str(flags[name]).startswith(_LOOPBACK)
+    ]
 
 
 @click.command("serve")
@@ -261,4 +275,6 @@ def serve_command(**flags: Any) -> None:
         text = f"error: serving needs {error.name}: pip install wavecheck[frontend]"
         click.echo(text, err=True)
         sys.exit(1)
+    for text in exposures(flags):
+        click.echo(text, err=True)
     sys.exit(run(settings))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from client.protocol.profiles import Profile
+from client.protocol.strict_json import loads
 from harness.reference_frontend.texts import BAD_REQUEST, NOT_FOUND, SERVER_ERROR, Refusal, since
 
 U32_MAX = (1 << 32) - 1
@@ -74,7 +75,8 @@ def read_json(body: bytes, content_type: str) -> dict[str, Any]:
         text = "Expected request with `Content-Type: application/json`"
         raise Refusal(BAD_REQUEST, text, unreadable=True)
     try:
-        decoded = json.loads(body)
+        decoded = loads(body)
+        _refuse_halves(decoded)
     except ValueError as error:
         text = f"Failed to parse the request body as JSON: {error}"
         raise Refusal(BAD_REQUEST, text, unreadable=True) from error
@@ -82,6 +84,14 @@ def read_json(body: bytes, content_type: str) -> dict[str, Any]:
         msg = "the body is no object"
         raise mistyped(msg)
     return decoded
+
+
+def _refuse_halves(value: Any) -> None:
+    """Raise ``UnicodeEncodeError``, a ``ValueError``, for text that has half of a surrogate pair.
+
+    JSON can spell one; it has no form on the wire.
+    """
+    json.dumps(value, ensure_ascii=False).encode()
 
 
 def mistyped(what: str) -> Refusal:
@@ -116,6 +126,25 @@ def unsigned(body: Mapping[str, Any], name: str, default: int | None = None) -> 
     return value  # type: ignore[no-any-return]
 
 
+def signed(body: Mapping[str, Any], name: str, default: int | None = None) -> int | None:
+    """Return a signed 64-bit field. Raises ``Refusal``."""
+    value = field_of(body, name, int, default)
+    if value is not None and not -(1 << 63) <= value < 1 << 63:
+        msg = f"{name}: invalid value: expected i64"
+        raise mistyped(msg)
+    return value  # type: ignore[no-any-return]
+
+
+def number(body: Mapping[str, Any], name: str) -> float | None:
+    """Return a field that is a number a float can be. Raises ``Refusal``."""
+    value = field_of(body, name, (int, float))
+    try:
+        return None if value is None else float(value)
+    except OverflowError as error:
+        msg = f"{name}: number out of range"
+        raise mistyped(msg) from error
+
+
 def read_completion(body: Mapping[str, Any], profile: Profile) -> CompletionRequest:
     """Read a body of ``/v1/completions``.
 
@@ -140,7 +169,7 @@ def read_completion(body: Mapping[str, Any], profile: Profile) -> CompletionRequ
         return_ids=field_of(body, "return_token_ids", bool, False),
         include_usage=field_of(options, "include_usage", bool, False),
         request_id=field_of(body, "request_id", str),
-        priority=field_of(body, "priority", int, 0),
+        priority=signed(body, "priority", 0) or 0,
         extra=_sampling_fields(body),
     )
     if unsigned(body, "n", 1) != 1:
@@ -172,21 +201,19 @@ def _prompt(value: Any) -> tuple[int, ...]:
 
 def _sampling_fields(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return those sampling fields that a body sets."""
-    number = (int, float)
-    kinds: dict[str, type | tuple[type, ...]] = {
-        "temperature": number,
-        "top_p": number,
-        "min_p": number,
-        "frequency_penalty": number,
-        "presence_penalty": number,
-        "repetition_penalty": number,
-        "seed": int,
-        "ignore_eos": bool,
-        "kv_transfer_params": dict,
-    }
-    found = {name: field_of(body, name, kind) for name, kind in kinds.items()}
+    numbers = (
+        *("temperature", "top_p", "min_p"),
+        *("frequency_penalty", "presence_penalty", "repetition_penalty"),
+    )
+    found: dict[str, Any] = {name: number(body, name) for name in numbers}
+    found["seed"] = signed(body, "seed")
+    found["ignore_eos"] = field_of(body, "ignore_eos", bool)
+    found["kv_transfer_params"] = field_of(body, "kv_transfer_params", dict)
     found |= {name: unsigned(body, name) for name in ("top_k", "min_tokens")}
-    found["stop_token_ids"] = field_of(body, "stop_token_ids", list)
+    found["stop_token_ids"] = stops = field_of(body, "stop_token_ids", list)
+    if any(type(each) is not int or not 0 <= each <= U32_MAX for each in stops or ()):
+        msg = "stop_token_ids: invalid value, expected u32"
+        raise mistyped(msg)
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.reports.diagnostic import Diagnostic, Excerpt
 from harness.reports.wording import counted
 from harness.scenario.positions import LINE_BREAKS, Place
+from harness.shortened import PART_CHARS_MAX, shortened
 
 PROBLEMS_SHOWN_MAX = 5
 """Problems of one file that are shown; the rest is counted."""
@@ -26,6 +27,11 @@ class Problem:
     expected: str = ""
     seen: str = ""
     help: str = ""
+
+    def __post_init__(self) -> None:
+        """Cut what quotes the file: a value in it may be as long as the file."""
+        for name in ("title", "expected", "seen", "help"):
+            object.__setattr__(self, name, shortened(getattr(self, name), PART_CHARS_MAX))
 
 
 class ScenarioFileError(Exception):

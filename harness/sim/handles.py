@@ -183,6 +183,6 @@ def label_of(entry: Entry) -> str:
         return str(getattr(entry, "label", "")) or callback_name(entry)
     callback = entry.args[0]
     owner = getattr(callback, "__self__", None)
-    if isinstance(owner, asyncio.Task):
+    if owner.__class__ is Task or isinstance(owner, Task):  # the first is faster, and mostly so
         return owner.get_name()
     return f"callback {callback_name(callback)}"

@@ -12,9 +12,10 @@ import functools
 import re
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 
 from harness.sim.choosing import Labels, Ready
-from harness.sim.handles import label_of
+from harness.sim.handles import Entry, Task, label_of
 from harness.strategies.base import Limits, Search, Seen, Strategy, schedules
 from harness.strategies.held import Held
 from harness.strategies.shuffle import spread
@@ -76,11 +77,20 @@ class StallStrategy(Strategy):
             self._since.append(self._number)
             index += 1
         if self._note:
-            self._names.append(label_of(ready[index]) if index < n else "")
+            self._names.append(_name_of(ready[index]) if index < n else "")
         self._number += 1
         if self._since and self._number - self._since[0] > PATIENCE:
             return 0
         return index if index < n else 0
+
+
+def _name_of(entry: Entry) -> str:
+    """As ``label_of``, which is asked for each choice of each run with a stall."""
+    if entry.__class__ is partial:
+        owner = getattr(entry.args[0], "__self__", None)
+        if owner.__class__ is Task:
+            return str(owner.get_name())
+    return label_of(entry)
 
 
 class StallSearch(Search):

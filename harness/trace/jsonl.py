@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import IO, Any
 
+from client.protocol.strict_json import loads
 from harness.trace.events import Event, Record
 from harness.trace.kinds import EVENT_CLASSES, FIELDS_OF
 
@@ -61,8 +62,8 @@ def read(file: IO[str]) -> list[Record]:
     records: list[Record] = []
     for number, line in enumerate(file, start=1):
         try:
-            item = json.loads(line)
-        except json.JSONDecodeError as error:
+            item = loads(line, lenient=True)
+        except ValueError as error:
             msg = f"line {number}: not JSON: {error}"
             raise TraceFormatError(msg) from error
         if number == 1:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
-from harness.targets.vllm_rs.cache import cache_root
+from client.protocol.profiles import RELEASES
+from harness.targets.vllm_rs.fetch import available, fetch
 from tests.chaos.ledger import Ledger
 from tests.chaos.processes import KINDS
 from tests.chaos.stages import AdapterStage, MatrixStage, Stage
@@ -32,7 +34,15 @@ ADAPTER_EACH = 8
     show_default=True,
     help="Where results go, and the runs that show something.",
 )
-def main(kills: int, seed: int, frontends: str, resume: bool, out: Path) -> None:
+@click.option(
+    "--signal",
+    "name",
+    type=click.Choice(["KILL", "INT", "TERM", "HUP"]),
+    default="KILL",
+    show_default=True,
+    help="KILL goes to any process, the others to the command.",
+)
+def main(kills: int, seed: int, frontends: str, resume: bool, out: Path, name: str) -> None:
     """Kill one process of a run at a random moment, take it up again, compare it with an undisturbed one.
 
     Nobody may be left five seconds later, what is on disk must be readable, and the table must be
@@ -40,22 +50,36 @@ def main(kills: int, seed: int, frontends: str, resume: bool, out: Path) -> None
     """
     out.mkdir(parents=True, exist_ok=True)
     try:
-        ledger = Ledger(out / "kills.jsonl", f"seed {seed} on {frontends}", resume=resume)
+        ledger = Ledger(
+            out / "kills.jsonl", f"SIG{name}, seed {seed} on {frontends}", resume=resume
+        )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     numbers = range(1, kills + 1)
     left = ledger.left(numbers)
     click.echo(f"{kills} kills, seed {seed}, on {frontends}; {len(left)} to try")
-    cache = cache_root()
+    binaries = linked(frontends.split(","), out.resolve() / "frontends")
     stages: tuple[Stage, Stage] = (MatrixStage(frontends), AdapterStage())
-    matrix, adapter = (Trials(stage, out, cache) for stage in stages)
-    for number in left:
-        kill = (matrix if number % ADAPTER_EACH else adapter).trial(number, seed)
+    number = signal.Signals[f"SIG{name}"]
+    matrix, adapter = (Trials(stage, out, binaries, number) for stage in stages)
+    for trial in left:
+        kill = (matrix if trial % ADAPTER_EACH else adapter).trial(trial, seed)
         ledger.add(kill)
         click.echo(told(kill))
     done = [ledger.kills[number] for number in numbers]
     click.echo("\n".join(summary(done)))
     sys.exit(1 if any(kill.findings for kill in done) else 0)
+
+
+def linked(frontends: Iterable[str], folder: Path) -> Path | None:
+    """A folder with the binaries of the releases among these, so that each run has its own cache."""
+    releases = [one for one in frontends if one in RELEASES]
+    for release in releases:
+        place = folder / release / "vllm-rs"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to((available(release) or fetch(release)).resolve())
+    return folder if releases else None
 
 
 def told(kill: Kill) -> str:

@@ -9,12 +9,13 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.targets.vllm_rs.fetch import FRONTEND_DIR_VARIABLE
 from tests.chaos.processes import CLI, KINDS, Marked, Process, await_an_end
 from tests.chaos.stages import ERROR, ROOT, Stage, Table
 
@@ -26,6 +27,8 @@ ORPHANS_S = 5.0
 """So long after a process was killed, nobody may be left whom it had started."""
 END_S = 180.0
 """Safety net of one command, seconds."""
+INTERRUPTED = 130
+"""Exit code of a command that a signal ended."""
 HARNESS = 3
 """Exit code of a run in which something could not be judged since a process failed."""
 
@@ -88,12 +91,13 @@ class Place:
         kept: what the command says, for whoever looks at a finding.
     """
 
-    def __init__(self, folder: Path, cache: Path) -> None:
+    def __init__(self, folder: Path, binaries: Path | None) -> None:
         self.folder = folder
         self.out = folder / "out"
         self.temporary = folder / "t"
-        self.cache = cache
+        self.cache = folder / "c"
         self.kept = folder / "said.txt"
+        self._binaries = binaries
         self.temporary.mkdir()
 
     def environment(self, marked: Marked) -> dict[str, str]:
@@ -104,6 +108,7 @@ class Place:
             "PYTHONPATH": str(ROOT),
             "TMPDIR": str(self.temporary),
             "WAVECHECK_CACHE": str(self.cache),
+            **({} if self._binaries is None else {FRONTEND_DIR_VARIABLE: str(self._binaries)}),
         }
 
     @contextmanager
@@ -140,9 +145,9 @@ class Place:
         return found
 
 
-def _kill(process: Process) -> None:
+def _kill(process: Process, number: signal.Signals = signal.SIGKILL) -> None:
     with suppress(ProcessLookupError):
-        os.kill(process.pid, signal.SIGKILL)
+        os.kill(process.pid, number)
 
 
 def _look(process: subprocess.Popen[bytes], seconds: float = LOOK_S) -> bool:
@@ -164,13 +169,21 @@ class Trials:
     Args:
         stage: what is disturbed.
         folder: where runs are kept that show something.
-        cache: folder of the binaries and other things that are kept between runs.
+        binaries: folder of the frontends' binaries, if there are any.
+        number: signal that disturbs; another one than SIGKILL is sent to the command alone.
     """
 
-    def __init__(self, stage: Stage, folder: Path, cache: Path) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        folder: Path,
+        binaries: Path | None = None,
+        number: signal.Signals = signal.SIGKILL,
+    ) -> None:
         self._stage = stage
         self._folder = folder
-        self._cache = cache
+        self._binaries = binaries
+        self._signal = number
         self._usual: Usual | None = None
 
     @property
@@ -217,22 +230,21 @@ class Trials:
         marked = Marked()
         findings: list[str] = []
         with place.running(self._stage.first(place.out), marked) as command:
-            victim = _choose(command, marked, start, delay_s, chance)
-            _kill(victim)
-            killed = _now()
-            if victim.kind == CLI:
-                command.wait()
-            else:
-                findings += _watch(command, marked, killed)
+            by_a_signal = self._signal != signal.SIGKILL
+            kinds = (CLI,) if by_a_signal else KINDS
+            victim = _choose(command, marked, start, delay_s, chance, kinds)
+            _kill(victim, self._signal)
+            findings += _watch(command, marked, _now())
             code = command.wait(END_S)
             gone_s, left = _gone(marked, _now())
             findings += left
         findings += self._stage.broken(place.out)
         told = victim.kind != CLI
         errors = 0
-        if told:
-            if code not in {self.usual.code, HARNESS}:
-                findings.append(f"exit code {code} after the kill of a {victim.kind}")
+        if told or (by_a_signal and code != INTERRUPTED):
+            # By a signal that came too late, too.
+            if code not in {self.usual.code, HARNESS} - ({HARNESS} if by_a_signal else set()):
+                findings.append(f"exit code {code}, and {victim.kind} got {self._signal.name}")
             table = self._stage.table(place.out)
             errors = sum(_failed(cell) for cell in table.values())
             findings += self._differences(table, errors_allowed=True)
@@ -278,7 +290,7 @@ class Trials:
     def _place(self) -> Iterator[Place]:
         # A short name: socket files are in it, whose names are bounded.
         with tempfile.TemporaryDirectory(prefix="wc-") as folder:
-            yield Place(Path(folder), self._cache)
+            yield Place(Path(folder), self._binaries)
 
 
 def _failed(cell: Any) -> bool:
@@ -291,6 +303,7 @@ def _choose(
     start: int,
     delay_s: float,
     chance: random.Random,
+    among: Sequence[str],
 ) -> Process:
     """Wait for the moment, and choose whom to kill: each kind is as likely as the others.
 
@@ -305,7 +318,7 @@ def _choose(
     if _look(command, delay_s):
         raise UndisturbedError
     living = marked.living()
-    kinds = [kind for kind in KINDS if any(one.kind == kind for one in living)]
+    kinds = [kind for kind in among if any(one.kind == kind for one in living)]
     if not kinds:
         raise UndisturbedError
     kind = chance.choice(kinds)

@@ -39,7 +39,9 @@ class Audit:
         if self.broke or not self.looked_at:
             why = self.broke or self.unseen[0]
             return f"NOT RUN: no dependency could be audited: {why}"
-        lines = [f"{len(self.looked_at)} dependencies audited, {len(self.found)} known vulnerabilities"]
+        lines = [
+            f"{len(self.looked_at)} dependencies audited, {len(self.found)} known vulnerabilities"
+        ]
         lines += [f"  FOUND {line}" for line in self.found]
         lines += [f"  NOT RUN: {line}" for line in self.unseen]
         return "\n".join(lines)
@@ -77,5 +79,7 @@ def read(answer: str, errors: str) -> Audit:
             for each in seen
             for one in each["vulns"]
         ),
-        unseen=tuple(f"{each['name']}: {each['skip_reason']}" for each in told if "skip_reason" in each),
+        unseen=tuple(
+            f"{each['name']}: {each['skip_reason']}" for each in told if "skip_reason" in each
+        ),
     )

@@ -56,12 +56,12 @@ def _needs(name: str, extra: str) -> Iterator[Requirement]:
         return
     for text in distribution(name).requires or ():
         need = Requirement(text)
-        plain = need.marker is None or need.marker.evaluate({"extra": ""})
-        if not extra and plain:
-            yield need
-        elif extra and not plain and need.marker is not None:
-            if need.marker.evaluate({"extra": extra}):
+        marker = need.marker
+        if marker is None or marker.evaluate({"extra": ""}):
+            if not extra:
                 yield need
+        elif extra and marker.evaluate({"extra": extra}):
+            yield need
 
 
 def _own(extra: str) -> list[str]:

@@ -14,7 +14,17 @@ from packaging.utils import canonicalize_name
 PAGE = Path(__file__).parents[2] / "docs" / "licences.md"
 BEGIN, END = "<!-- generated: licences -->", "<!-- end generated -->"
 PERMISSIVE = frozenset(
-    {"0BSD", "Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "PSF-2.0", "Unlicense"}
+    {
+        "0BSD",
+        "Apache-2.0",
+        "BSD",
+        "BSD-2-Clause",
+        "BSD-3-Clause",
+        "ISC",
+        "MIT",
+        "PSF-2.0",
+        "Unlicense",
+    }
 )
 WITH_FILES = frozenset({"MPL-2.0"})
 """Changes of its own files stay under it; what uses it is free."""
@@ -56,9 +66,18 @@ def licences_of(names: Collection[str]) -> dict[str, str]:
     Raises:
         RuntimeError: it said nothing of some.
     """
-    command = [sys.executable, "-m", "piplicenses", "--from=mixed", "--format=json", "--with-system"]
+    command = [
+        sys.executable,
+        "-m",
+        "piplicenses",
+        "--from=mixed",
+        "--format=json",
+        "--with-system",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    told = {canonicalize_name(each["Name"]): short(each["License"]) for each in json.loads(done.stdout)}
+    told = {
+        canonicalize_name(each["Name"]): short(each["License"]) for each in json.loads(done.stdout)
+    }
     if missing := sorted(set(names) - set(told)):
         msg = f"pip-licenses says nothing of {', '.join(missing)}"
         raise RuntimeError(msg)

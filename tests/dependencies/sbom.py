@@ -21,7 +21,14 @@ def bill(names: Collection[str]) -> dict[str, Any]:
         RuntimeError: some are not in its answer.
     """
     command = [
-        *(sys.executable, "-m", "cyclonedx_py", "environment", "--pyproject", str(ROOT / "pyproject.toml")),
+        *(
+            sys.executable,
+            "-m",
+            "cyclonedx_py",
+            "environment",
+            "--pyproject",
+            str(ROOT / "pyproject.toml"),
+        ),
         *("--output-reproducible", "--output-format", "JSON", sys.executable),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)

@@ -21,7 +21,9 @@ def installed() -> dict[str, str]:
 def test_each_package_that_is_installed_is_listed_with_its_licence(installed):
     missing = {name: told for name, told in installed.items() if name not in LISTED}
     assert not missing, f"make licences lists them: {missing}"
-    changed = {name: (LISTED[name][0], told) for name, told in installed.items() if LISTED[name][0] != told}
+    changed = {
+        name: (LISTED[name][0], told) for name, told in installed.items() if LISTED[name][0] != told
+    }
     assert not changed, f"listed and found: {changed}"
 
 
@@ -30,7 +32,9 @@ def test_each_listed_licence_is_allowed():
     wrong = {
         name: licence
         for name, (licence, who) in LISTED.items()
-        if not licences.allowed(licence, for_users | (licences.TOOLS_ONLY if who == "developers" else set()))
+        if not licences.allowed(
+            licence, for_users | (licences.TOOLS_ONLY if who == "developers" else set())
+        )
     }
     assert not wrong
 
@@ -101,7 +105,11 @@ def test_an_audit_that_saw_a_part_says_what_it_did_not_see():
 
 @pytest.mark.parametrize(
     ("out", "err", "why"),
-    [(answer(UNSEEN), "", "c: not found"), ("", "boom\nno route to host", "no route to host"), ("", "", "it said nothing")],
+    [
+        (answer(UNSEEN), "", "c: not found"),
+        ("", "boom\nno route to host", "no route to host"),
+        ("", "", "it said nothing"),
+    ],
 )
 def test_an_audit_that_saw_nothing_is_not_run(out, err, why):
     came = audit.read(out, err)
@@ -125,7 +133,10 @@ WHOLE = {
 def test_a_bill_of_materials_has_no_reference_to_what_it_leaves_out():
     bill = sbom.only(WHOLE, {"a-a"})
     assert [each["bom-ref"] for each in bill["components"]] == ["A"]
-    assert bill["dependencies"] == [{"ref": "root", "dependsOn": ["A"]}, {"ref": "A", "dependsOn": []}]
+    assert bill["dependencies"] == [
+        {"ref": "root", "dependsOn": ["A"]},
+        {"ref": "A", "dependsOn": []},
+    ]
 
 
 def test_a_bill_of_materials_that_lacks_a_package_is_refused():

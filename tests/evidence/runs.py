@@ -59,7 +59,11 @@ class Run:
 
 
 def record(
-    loaded: LoadedScenario, *, release: str | None = None, mutant: str | None = None, seed: int | None = None
+    loaded: LoadedScenario,
+    *,
+    release: str | None = None,
+    mutant: str | None = None,
+    seed: int | None = None,
 ) -> Run | None:
     """Play a scenario once, in FIFO order or under a random walk; ``None`` if it does not apply.
 

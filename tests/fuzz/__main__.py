@@ -69,22 +69,21 @@ def campaign(name: str, *, inputs: int, seed: int, workers: int, corpus: Path, r
         for number, size in _blocks(inputs)
         if ledger.done.get(number, (0,))[0] < size
     ]
-    total, shown, began = Tally(), 0, time.perf_counter()
-    with ProcessPoolExecutor(
-        workers, get_context("spawn"), driver.bound_memory, max_tasks_per_child=20
-    ) as pool:
+    total, shown, kept, began = Tally(), 0, 0, time.perf_counter()
+    with ProcessPoolExecutor(workers, get_context("spawn"), driver.bound_memory) as pool:
         for number, count, outcomes, findings, peak in pool.map(run, due):
             ledger.add(number, count, outcomes, len(findings))
             total.add(Tally(count, Counter(outcomes), findings))
+            for given, wrong in findings[: max(KEPT_MAX - kept, 0)]:
+                kept += 1
+                family = registry.family(name)
+                path = driver.keep(corpus, name, driver.smaller(family, given, wrong), wrong[:300])
+                family.close()
+                click.echo(f"{name}: {path}: {wrong}")
             if findings or total.inputs // (10 * BLOCK) > shown:
                 shown = total.inputs // (10 * BLOCK)
                 rate = total.inputs / (time.perf_counter() - began)
                 click.echo(f"{name}: {total.inputs} inputs, {rate:.0f}/s, {len(total.findings)} findings, peak {peak >> 20} MiB")
-    for given, wrong in total.findings[:KEPT_MAX]:
-        family = registry.family(name)
-        path = driver.keep(corpus, name, driver.smaller(family, given, wrong), wrong[:300])
-        family.close()
-        click.echo(f"{name}: {path}: {wrong}")
     before = [row for number, row in ledger.done.items() if number not in {job[1] for job in due}]
     for count, outcomes, _ in before:
         total.add(Tally(count, Counter(outcomes)))

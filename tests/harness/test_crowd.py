@@ -7,6 +7,7 @@ import pytest
 from harness.targets.base import instant
 from harness.targets.client_frontend import ClientFrontend
 from harness.trace.events import CallEnded, CallStarted, CancelRequested
+from harness.worlds import ZmqWorld
 from mock_engines.events import AbortSeen, AddSeen
 from tests.support.stories import of, perform
 
@@ -163,3 +164,12 @@ def test_crowd_that_does_not_abort_opens_no_line(monkeypatch):
 
     monkeypatch.setattr(ClientFrontend, "abort_line", abort_line)
     assert outcomes_of(perform(crowd("after-add", HANGS))) == ["cancelled"] * 5
+
+
+@pytest.mark.parametrize(("virtual", "callers"), [(True, 2), (False, 5)])
+def test_crowd_may_be_smaller_where_the_order_is_chosen(virtual, callers):
+    played = perform(
+        crowd("no").replace("callers: 5", "callers: 5, simulated: 2"),
+        world=None if virtual else ZmqWorld(),
+    )
+    assert outcomes_of(played) == ["finished"] * callers

@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from client.protocol.strict_json import loads
+from harness.shortened import shortened
 from harness.targets.adapter.lines import EVENT_LINES, PLAIN_LINES, Command, Line
 from harness.targets.adapter.vocabulary import nearest
 
@@ -18,6 +20,9 @@ PROBLEMS_MAX = 3
 
 class LineError(ValueError):
     """A line is none of the protocol's; the message says why, without the line itself."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))
 
 
 def shown(raw: bytes) -> str:
@@ -46,8 +51,8 @@ def parse(raw: bytes) -> Line:
             unknown, or has an invalid value.
     """
     try:
-        value = json.loads(raw.decode())
-    except (ValueError, RecursionError) as error:
+        value = loads(raw.decode())
+    except ValueError as error:
         msg = f"it is not JSON ({error})"
         raise LineError(msg) from error
     if not isinstance(value, dict):

@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from harness.shortened import shortened
 from harness.targets.adapter.agreed import LINE_BYTES_MAX
 from harness.targets.adapter.lines import BrokenLine, Command, Line
 from harness.targets.adapter.parsing import LineError, parse, shown, to_bytes
@@ -243,7 +244,7 @@ class AdapterProcess:
             line = parse(raw)
             if not isinstance(line, BrokenLine):
                 return self._on_line(line)
-            self.fail(f"says that it is broken: {line.message}")
+            self.fail(f"says that it is broken: {shortened(line.message)}")
         except LineError as error:
             self.fail(f"wrote a line that is none of the protocol's: {error}", raw)
         return False

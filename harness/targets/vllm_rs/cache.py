@@ -105,6 +105,17 @@ def locked(release: str, progress: Callable[[str], None] = lambda _line: None) -
                 folder.rmdir()
 
 
+@contextmanager
+def held(file: Path) -> Iterator[None]:
+    """Hold a lock whose file is there only meanwhile."""
+    lock = _acquired(file, lambda: None)
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+        lock.release()
+
+
 def _acquired(file: Path, waiting: Callable[[], None]) -> FileLock:
     """Lock a file that may be removed by whoever held it before us."""
     while True:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from client.protocol.strict_json import loads
 from harness.scenario.model import CallStep, HttpStep
 from harness.targets.base import (
     CallResult,
@@ -83,7 +84,7 @@ class Answer:
     def json(self) -> Any:
         """Return the decoded body, ``None`` if it is not JSON."""
         try:
-            return json.loads(self.body)
+            return loads(self.body, lenient=True)
         except ValueError:
             return None
 
@@ -307,7 +308,7 @@ def _result(
 
 def _answered(text: str, api: HttpSurface, reading: Reading) -> CallResult:
     with suppress(ValueError):
-        reading.last = json.loads(text)
+        reading.last = loads(text, lenient=True)
     if isinstance(reading.last, dict):
         api.answer(reading.last, reading)
     if reading.failure is not None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ EXPERTS = 8
 LORA_FOLDER = "lora"
 _CHAT_TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"
 _LAYOUT = 1
+_TEMPORARY = ".model-"
 """Raised when the content changes, so that an older cache is not used."""
 
 
@@ -118,16 +120,18 @@ def model_folder(*, moe: bool) -> Path:
 
 
 def _make(folder: Path, *, moe: bool) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".model-", dir=folder.parent) as temporary:
-        fresh = Path(temporary) / "model"
-        write_model_folder(fresh, moe=moe)
-        try:
+    parent = folder.parent
+    parent.mkdir(parents=True, exist_ok=True)
+    with cache.held(parent / ".lock"):
+        if (folder / "config.json").is_file():
+            return  # another process was first; its folder has the same content
+        for left in parent.glob(f"{_TEMPORARY}*"):
+            # We hold the lock, so it belongs to a process that was killed.
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=parent) as temporary:
+            fresh = Path(temporary) / "model"
+            write_model_folder(fresh, moe=moe)
             os.rename(fresh, folder)
-        except OSError:
-            # Another process was first; its folder has the same content.
-            if not (folder / "config.json").is_file():
-                raise
 
 
 def text_of(tokens: tuple[int, ...] | list[int]) -> str:

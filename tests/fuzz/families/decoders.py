@@ -14,6 +14,7 @@ from typing import Any
 
 import msgpack
 import msgspec
+from msgspec.structs import replace
 
 from client.protocol.codec import Codec, DecodeError, EncodeError
 from client.protocol.messages import (
@@ -156,10 +157,19 @@ class Outputs:
         if isinstance(kind, UtilityReply) and kind.output.failure_message is not None:
             # A failure beats a value, which is not written beside it.
             return same(kind.output.failure_message, again.output.failure_message)
+        if isinstance(kind, Unclassified) and isinstance(again, Unclassified):
+            return same(_as_written(kind.raw), again.raw)
         return same(kind, again)
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _as_written(outputs: EngineCoreOutputs) -> EngineCoreOutputs:
+    utility = outputs.utility_output
+    if utility is None or utility.failure_message is None:
+        return outputs
+    return replace(outputs, utility_output=replace(utility, value=None))
 
 
 class Tensors(Outputs):

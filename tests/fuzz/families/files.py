@@ -152,7 +152,7 @@ def _failure(rng: Random) -> dict[str, Any]:
     """A valid failure file, as data."""
     failure = FailureFile(
         scenario_id="requests/story", scenario_text=STORY, target="sim", frontend=None,
-        profile=rng.choice(RELEASES), mutant=None, violated="every-request-ends-once",
+        profile=rng.choice(RELEASES), mutant=None, violated="request.accepted-ends",
         witness=[1, 2], digest="ab" * 8, events=["#1 call", "#2 end"],
         tape={"format": 1, "choices": "0/2*5 1/3", "names": ["a", "b"], "labels": [[0, 1]] * 6},
         departures=["1: b before a"], stalls=[3],

@@ -10,11 +10,16 @@ import weakref
 
 import pytest
 
+from client.aio import all_done, next_entry
+from harness.sim.component import HARNESS
 from harness.sim.errors import CallbackFailed, Deadlock, StepLimitExceeded, StuckTask
-from harness.sim.loop import YOUNG_MAX, Orphan, SimLoop
+from harness.sim.loop import AT_ONCE, YOUNG_MAX, Orphan, SimLoop
 from harness.sim.unavailable import NotAvailableError
 from harness.strategies import make_strategy
+from harness.strategies.window import PLUMBING, Window
 from harness.tape import Recorder
+from mock_engines.activity import Activity
+from mock_engines.endpoint import Endpoint
 
 
 class Script:
@@ -565,3 +570,113 @@ def test_collections_are_rare_once_a_run_was_simulated_and_the_collector_stays_o
         assert gc.isenabled()
     finally:
         gc.set_threshold(*before)
+
+
+def test_names_of_bookkeeping_are_those_of_functions_that_exist():
+    assert {
+        "_resolve_after",
+        Activity.end.__qualname__,
+        Endpoint._task_ended.__qualname__,
+    } < AT_ONCE
+    assert {f"callback {name}" for name in AT_ONCE} == set(PLUMBING) - {HARNESS}
+
+
+def test_bookkeeping_of_a_task_that_ended_is_no_entry_of_its_own():
+    async def main():
+        await all_done([loop_now().create_task(hop_over(), name="t")])
+
+    async def hop_over():
+        await next_entry()
+
+    loop = sim()
+    loop.run(main())
+    # main, the task, the task behind its own yield, main again: nothing stands there to wake it.
+    assert loop.steps == 4
+
+
+def test_bookkeeping_that_raises_is_told_at_the_end():
+    def broken(_task):
+        raise ZeroDivisionError
+
+    broken.__qualname__ = Activity.end.__qualname__
+
+    async def main():
+        task = loop_now().create_task(asyncio_done(), name="t")
+        task.add_done_callback(broken)
+        await hop()
+        await hop()
+
+    with pytest.raises(CallbackFailed, match="ZeroDivisionError"):
+        sim().run(main())
+
+
+async def asyncio_done():
+    """End at once."""
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_strategy_is_not_asked_about_the_task_that_plays_nor_about_bookkeeping(fails):
+    """Whether or not a task has failed, after which bookkeeping stands on the list."""
+    asked = []
+
+    class First:
+        from_the_start = True
+
+        def begin(self):
+            pass
+
+        def attach(self, ready):
+            self.ready = ready
+
+        def end(self):
+            pass
+
+        def choose(self, n, labels=None):
+            asked.append(list(labels()))
+            return 0
+
+    async def work(turns):
+        for _ in range(turns):
+            await next_entry()
+        if fails:
+            raise ZeroDivisionError
+
+    async def main():
+        turns = {"a": 1, "b": 4, "c": 6}
+        tasks = [loop_now().create_task(work(turns[name]), name=name) for name in turns]
+        await all_done(tasks[:1])  # the others are ready when this one is woken
+        await all_done(tasks)
+        for task in tasks:
+            assert isinstance(task.exception(), ZeroDivisionError) is fails
+
+    SimLoop(Recorder(Window(First())), record_labels=True).run(main())
+    assert len(asked) >= 2
+    assert {name for names in asked for name in names} == {"a", "b", "c"}
+
+
+def test_task_that_yields_goes_on_behind_all_that_is_ready():
+    log = []
+
+    async def child(name):
+        log.append(name)
+
+    async def main():
+        for name in "ab":
+            loop_now().create_task(child(name), name=name)
+        await next_entry()
+        log.append("main")
+
+    sim().run(main())
+    assert log == ["a", "b", "main"]
+
+
+def test_asyncio_notes_no_task_of_a_simulated_run_and_all_others_afterwards():
+    async def count():
+        return len(asyncio.all_tasks())
+
+    assert sim().run(count()) == 0
+    loop = asyncio.SelectorEventLoop()
+    try:
+        assert loop.run_until_complete(count()) == 1
+    finally:
+        loop.close()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from client.protocol.strict_json import loads
 from harness.scenario.model import CallStep
 from harness.targets.base import OnOutput
 from harness.targets.vllm_rs.http_surfaces.sse import ServerEvent
@@ -19,7 +19,7 @@ Json = Mapping[str, Any]
 def error_message(body: str) -> str:
     """Return the message of an error body, or the body itself."""
     try:
-        decoded = json.loads(body)
+        decoded = loads(body, lenient=True)
     except ValueError:
         return body
     message = message_of(decoded)
@@ -109,7 +109,7 @@ class HttpSurface(ABC):
         if event.data == DONE:
             reading.over = True
             return
-        decoded = json.loads(event.data)
+        decoded = loads(event.data, lenient=True)
         reading.last = decoded
         if isinstance(decoded, dict) and decoded.get("error") is not None:
             reading.fail(decoded, event.data)

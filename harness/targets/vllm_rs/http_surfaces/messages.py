@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
+from client.protocol.strict_json import loads
 from harness.scenario.model import CallStep
 from harness.targets.vllm_rs.http_surfaces.base import HttpSurface, Json, Reading, optional
 from harness.targets.vllm_rs.http_surfaces.chat import messages_of
@@ -53,7 +54,7 @@ class Messages(HttpSurface):
         if reading.over:
             reading.overrun = True
             return
-        decoded = json.loads(event.data)
+        decoded = loads(event.data, lenient=True)
         reading.last = decoded
         self.chunk(event.name, decoded, reading)
 

@@ -50,3 +50,12 @@ def test_a_folder_is_made_once_and_leaves_nothing_else_behind(tmp_path, monkeypa
     assert (first / "config.json").stat().st_mtime_ns == before
     assert model_folder(moe=False) != first
     assert len(list((tmp_path / "models").iterdir())) == 2
+
+
+def test_what_a_killed_process_left_half_made_goes_when_the_folder_is_made(tmp_path, monkeypatch):
+    monkeypatch.setenv("WAVECHECK_CACHE", str(tmp_path))
+    half = tmp_path / "models" / ".model-x1y2" / "model"
+    half.mkdir(parents=True)
+    (half / "config.json").write_text("{")
+    folder = model_folder(moe=True)
+    assert list(folder.parent.iterdir()) == [folder]
