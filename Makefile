@@ -39,7 +39,7 @@ MARK := -m "not vllm_rs"
 endif
 PYTEST_FLAGS ?= -q -n 2
 
-.PHONY: help test lint unit conformance docs site mutation clean venv
+.PHONY: help test lint unit conformance docs site mutation coverage evidence endurance flakes licences audit sbom clean venv
 
 help: ## list the targets
 	@echo "usage: make TARGET [PY=python3.x]"; echo
@@ -87,6 +87,27 @@ site: $(READY) ## the documentation as a site, in site/; every warning is an err
 
 mutation: $(READY) ## small faults in the pure modules, tried on the fast tests (10 to 20 minutes; docs/mutation.md)
 	@$(BIN)/python -m tests.mutation
+
+coverage: $(READY) ## branches of client, mock engines and invariants that tests and simulated runs reach (docs/reliability.md)
+	@$(BIN)/python -m tests.coverage
+
+evidence: $(READY) ## traces with one event removed, doubled, swapped or changed: which invariants notice (minutes)
+	@$(BIN)/python -m tests.evidence
+
+endurance: $(READY) ## two hours of simulated load: memory, descriptors and tasks have to stay flat (minutes)
+	@$(BIN)/python -m benchmarks.endurance
+
+flakes: $(READY) ## the tests 20 times, those of real frontends 5 times; goes on where it was stopped (hours)
+	@$(BIN)/python -m tests.flakes
+
+licences: $(READY) ## write the list of packages and licences again
+	@$(BIN)/python -m tests.dependencies licences
+
+audit: $(READY) ## known vulnerabilities of what is installed; NOT RUN where nobody can be asked
+	@$(BIN)/python -m tests.dependencies audit
+
+sbom: $(READY) ## a bill of materials of what users install, in wavecheck-out/sbom.json
+	@$(BIN)/python -m tests.dependencies sbom wavecheck-out/sbom.json
 
 venv: $(READY) ## the environment alone, in .venv
 

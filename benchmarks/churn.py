@@ -76,7 +76,14 @@ class Churn:
         wrong: answers that should not have come.
     """
 
-    def __init__(self, target: Target, world: World, profile: Profile, random: Random) -> None:
+    def __init__(
+        self,
+        target: Target,
+        world: World,
+        profile: Profile,
+        random: Random,
+        mutant: str | None = None,
+    ) -> None:
         self._world = world
         self._random = random
         self.requests = self.utilities = self.events = self.wrongs = 0
@@ -84,7 +91,7 @@ class Churn:
         self.wrong: list[str] = []
         self._gates = Gates()
         scenario = Scenario.model_validate(STORY)
-        spec = make_spec(scenario, target, profile, None)
+        spec = make_spec(scenario, target, profile, mutant)
         setting = Setting(
             topology=scenario.topology,
             profile=profile,
@@ -156,6 +163,11 @@ class Churn:
             await self.cluster.idle()
             await self.frontend.fence(self.cluster.ranks)
             await self._world.settle()
+        shot = await self.frontend.snapshot("rest")
+        if shot is not None:
+            left = (*shot.in_flight, *shot.departing, *shot.pending_utility)
+            loads = [load for _, load in shot.loads if load]
+            self._expect(not left and not loads, f"at rest there are {left}, loads {shot.loads}")
 
     async def _caller(self, requests: int, think_s: float, random: Random) -> None:
         for _ in range(requests):

@@ -110,6 +110,7 @@ def options() -> argparse.Namespace:
         default=WARM_UP,
         help="requests that are left out (%(default)s)",
     )
+    parser.add_argument("--mutant", metavar="ID", help="a client with a known bug, to see it leak")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples")
     return parser.parse_args()
@@ -135,7 +136,7 @@ def live(given: argparse.Namespace, number: int) -> Life:
         loop = asyncio.get_running_loop()
         began = loop.time()
         until = began + given.minutes * 60 / given.lives
-        churn = Churn(target, world, profile, Random(seed))
+        churn = Churn(target, world, profile, Random(seed), given.mutant)
         async with churn.running():
             while loop.time() < until:
                 await churn.round(given.callers, given.each, given.think)

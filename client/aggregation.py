@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from client.errors import InconsistentUtilityResults
+from client.protocol.shown import cut
 
 T = TypeVar("T")
 
 
 def shown(values: Sequence[Any]) -> str:
-    """Print values as upstream does, e.g. ``[true, false]``."""
-    return f"[{', '.join(_shown_one(value) for value in values)}]"
+    """Print values as upstream does, e.g. ``[true, false]``; not at length."""
+    return cut(f"[{', '.join(_shown_one(value) for value in values)}]")
 
 
 def _shown_one(value: Any) -> str:

@@ -48,6 +48,7 @@ from client.protocol.messages import (
     UtilityReply,
     WaveComplete,
 )
+from client.protocol.shown import quoted
 from client.protocol.transport import Socket, TransportError
 
 
@@ -169,7 +170,7 @@ class InProcessRunner:
             case EngineDead():
                 self._inner.fail(EngineCoreDead())
             case RequestBatch() | UtilityReply() | Unclassified():
-                self._inner.fail(UnexpectedCoordinatorOutput(f"{kind!r}"))
+                self._inner.fail(UnexpectedCoordinatorOutput(quoted(kind)))
 
     async def _handle_notice(self, kind: WaveComplete | StartWave) -> None:
         before = self._state.snapshot()

@@ -51,6 +51,7 @@ from client.protocol.messages import (
     WaveComplete,
 )
 from client.protocol.profiles import Profile
+from client.protocol.shown import quoted
 from client.protocol.transport import Socket, TransportError
 from client.requests import Registration
 from client.sends import SendGivenUp, Sends
@@ -235,7 +236,7 @@ class ClientInner:
             case EngineDead():
                 self.fail(EngineCoreDead())
             case WaveComplete() | StartWave() | Unclassified():
-                self.fail(UnexpectedDispatcherOutput(f"{kind!r}"))
+                self.fail(UnexpectedDispatcherOutput(quoted(kind)))
             case RequestBatch() if self.health_error is None:
                 self._dispatch_batch(kind)
             case UtilityReply() if self.health_error is None:
@@ -278,7 +279,7 @@ class ClientInner:
             case [str(notice), int(rank)]:
                 notices.put((notice, rank))
             case _:
-                self.fail(UnexpectedDispatcherOutput(f"elastic notice {value!r}"))
+                self.fail(UnexpectedDispatcherOutput(f"elastic notice {quoted(value)}"))
 
     # --- the end ---
 

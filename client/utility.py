@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 from client.errors import ClientError, UtilityCallFailed, UtilityResultDecode
 from client.protocol.ids import CallId
 from client.protocol.messages import UtilityOutput
+from client.protocol.shown import quoted
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -151,7 +152,7 @@ class FanOut(Generic[T]):
         for position, rank in enumerate(self._ranks):
             match self._outcomes.get(position):
                 case Ok(value):
-                    told.append((rank, f"ok {value!r}"))
+                    told.append((rank, f"ok {quoted(value)}"))
                 case Failed(error):
                     told.append((rank, str(error)))
                 case None:
@@ -190,6 +191,6 @@ def typed_value(output: UtilityOutput, method: str, result_type: type[T]) -> T:
         fits = fits and not (isinstance(value, bool) and result_type is not bool)
     if not fits:
         wanted = {NIL: "nil", IdList: "list of int"}.get(result_type, result_type.__name__)
-        reason = f"expected {wanted}, got {value!r}"
+        reason = f"expected {wanted}, got {quoted(value)}"
         raise UtilityResultDecode(method, output.call_id, reason)
     return value  # type: ignore[no-any-return]

@@ -265,7 +265,10 @@ class Driver:
 
     async def _start_frontend(self) -> None:
         try:
-            await self._frontend.start()
+            if self._cluster.has_processes:
+                await guarded(self, self._frontend.start)
+            else:
+                await self._frontend.start()
         except TargetError:
             raise
         except Exception as error:

@@ -98,6 +98,8 @@ class Played:
     broke: str | None = None
 
 
+FENCE_CALLS_MAX = 1024
+"""Calls of fences that are remembered: a reply that comes so late belongs to nobody's fence."""
 _OF_A_CALL = (UtilitySettled, UtilityReleased, UtilityReplyDropped)
 
 
@@ -106,13 +108,15 @@ class FenceFilter:
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
-        self._calls: set[int] = set()
+        self._calls: dict[int, None] = {}
 
     def __call__(self, event: ClientEvent) -> None:
         """Pass an event on, unless it belongs to a fence."""
         if event.__class__ is UtilityRegistered:
             if event.method == FENCE_METHOD:
-                self._calls.add(event.call_id)
+                self._calls[event.call_id] = None
+                if len(self._calls) > FENCE_CALLS_MAX:
+                    del self._calls[next(iter(self._calls))]
                 return
         elif self._calls and isinstance(event, _OF_A_CALL) and event.call_id in self._calls:
             return

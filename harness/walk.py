@@ -42,7 +42,7 @@ class Chosen:
         if self.index and self.options[self.index] not in PLUMBING:
             parts.append(f"before {_some(self.options[: self.index])}")
         if after := self.options[self.index + 1 :]:
-            parts.append(f"then {_some(after)}")
+            parts.append(f"rather than {_some(after)}")
         return ", ".join(parts)
 
 

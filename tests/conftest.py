@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+# Not in the project's configuration: `pytest scenarios/` has to work without pytest-timeout.
+os.environ.setdefault("PYTEST_TIMEOUT", "180")
+
 collect_ignore_glob = ["**/*.yaml"]
 """Scenarios below this folder are played by the tests that they belong to."""
 ROWS_SEED = "WAVECHECK_ROWS_SEED"

@@ -1,4 +1,4 @@
-"""Frames for people: what was refused, in a line, however much of it there is."""
+"""Frames and messages for people: what was refused, in a line, however much of it there is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 FRAMES_MAX = 4
 BYTES_MAX = 32
+QUOTED_CHARS_MAX = 1_000
+"""Longest quotation of a whole message, or of the values of all engines, in an error."""
 
 
 def shown_frames(frames: Sequence[bytes]) -> str:
@@ -14,6 +16,18 @@ def shown_frames(frames: Sequence[bytes]) -> str:
     if len(frames) > FRAMES_MAX:
         parts.append(f"and {len(frames) - FRAMES_MAX:,} more")
     return f"[{', '.join(parts)}]"
+
+
+def quoted(value: object) -> str:
+    """Return how Python prints a value, cut: an error is kept, told, and sent to every caller."""
+    return cut(repr(value))
+
+
+def cut(text: str) -> str:
+    """Return the beginning of a text, and how long it was if that is not all."""
+    if len(text) <= QUOTED_CHARS_MAX:
+        return text
+    return f"{text[:QUOTED_CHARS_MAX]}… ({len(text):,} characters)"
 
 
 def _shown(frame: bytes) -> str:

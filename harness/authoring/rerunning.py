@@ -45,21 +45,33 @@ def run_again(words: Sequence[str], *, compact: bool = False) -> int:
         text=True,
         errors="replace",
     )
+    passing = _Passing()
     try:
         for line in child.stdout or ():
-            _pass_on(line)
+            passing.take(line)
         return child.wait()
     except BaseException:
-        _end(child)
+        _end(child, passing)
         raise
     finally:
         if child.stdout is not None:
             child.stdout.close()
 
 
-def _pass_on(line: str) -> None:
-    if not click.unstyle(line).startswith(f"{HELD} "):
-        click.echo(line, nl=False, color=True)
+class _Passing:
+    """Passes lines on, but those of what held and has no remark below it."""
+
+    def __init__(self) -> None:
+        self._kept = ""
+
+    def take(self, line: str) -> None:
+        """Take one line with its end."""
+        plain = click.unstyle(line)
+        if self._kept and plain.startswith(" "):
+            click.echo(self._kept, nl=False, color=True)
+        self._kept = line if plain.startswith(f"{HELD} ") else ""
+        if not self._kept:
+            click.echo(line, nl=False, color=True)
 
 
 def _environment(*, coloured: bool) -> dict[str, str]:
@@ -69,7 +81,7 @@ def _environment(*, coloured: bool) -> dict[str, str]:
     return {**os.environ, **colour, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def _end(child: subprocess.Popen[str]) -> None:
+def _end(child: subprocess.Popen[str], passing: _Passing) -> None:
     # Not SIGINT: while its interpreter still starts, that would end in a traceback.
     with suppress(ProcessLookupError):
         child.send_signal(signal.SIGTERM)
@@ -77,7 +89,7 @@ def _end(child: subprocess.Popen[str]) -> None:
         # It says how far it came.
         told, _ = child.communicate(timeout=CLEAN_UP_S)
         for line in (told or "").splitlines(keepends=True):
-            _pass_on(line)
+            passing.take(line)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):
         # Too slow, or asked for a second time.
         signal_group(child.pid, signal.SIGKILL)

@@ -206,7 +206,10 @@ def _mutants(told: Explanation) -> Iterator[Line]:
         text = "These break an invariant that it is about, so they may show in it, too: "
         yield Line(f"{text if told.kills else text.replace(', too', '')}{codes(told.may_kill)}.")
     if not told.kills and not told.may_kill:
-        yield Line("None is known to show in it.")
+        yield Line(
+            "None is known to show in it; of a file of your own nobody has tried. One is tried by: "
+            f"wavecheck run {told.name} --mutant ID (wavecheck list mutants)"
+        )
     if told.kills or told.may_kill:
         name = (told.kills or told.may_kill)[0]
         yield Line(f"To see one: wavecheck run {told.name} --mutant {name}")

@@ -208,10 +208,12 @@ def _record(wish: Wish, guess: ReleaseGuess, folder: Path, out: Output) -> int:
     finally:
         sink.close()
         loop.close()
-        if not sink.messages:
+        # What engines say into the void before anybody has answered one of them is no session.
+        nothing = not sink.messages or (sink.one_sided and not (ended.failure or sink.failure))
+        if nothing:
             _remove(folder, path)
     ended.failure = ended.failure or sink.failure
-    if not sink.messages:
+    if nothing:
         return tell_nothing(wish, ended, out)
     made = _made(folder, path, guess.release, guess.why, redacted=wish.redact)
     return tell(out, folder, wish, ended, made)

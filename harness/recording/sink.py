@@ -55,6 +55,7 @@ class Sink:
         self._start: int | None = None
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         self.messages = 0
+        self._sides: set[Direction] = set()
         self.failure: OSError | None = None
         self._write(
             {
@@ -93,6 +94,7 @@ class Sink:
         if self._redaction is not None:
             frame = self._redaction.of(frame)
         self.messages += 1
+        self._sides.add(frame.direction)
         self._write(
             {
                 "n": frame.n,
@@ -104,6 +106,11 @@ class Sink:
             }
         )
         self._told(frame)
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether nobody was answered: engines or a frontend spoke, and not both."""
+        return len(self._sides) < 2
 
     def _write(self, line: dict[str, Any]) -> None:
         """Append one line, whole. A disk that is full must not stop what passes through us."""

@@ -153,9 +153,8 @@ class HttpServer:
             except web.HTTPException as error:  # aiohttp's own: a body that is too large
                 return _response(Reply(error.status, (error.text or "").encode()))
             except RequestPayloadError as error:  # a body that is not encoded as its head says
-                refusal = Refusal(BAD_REQUEST, f"Failed to read the request body: {error}")
-                body = error_body(self._profile, refusal)
-                return _response(json_reply(body, refusal.status))
+                unread = Refusal(BAD_REQUEST, f"Failed to read the request body: {error}")
+                return _response(json_reply(error_body(self._profile, unread), unread.status))
             except Exception as error:  # noqa: BLE001 - a fault of ours is shown, never hidden
                 self._fault(error)
                 body = error_body(self._profile, Refusal(SERVER_ERROR, INTERNAL_TEXT))

@@ -26,6 +26,12 @@ _ADAPTER = "lora"
 """Arguments that a target with admin routes takes by the adapter's name."""
 
 
+_REQUEST = "lora_request"
+_FORM = "[name, id, path], such as [sql, 1, /loras/sql]"
+_PARTS = (str, int, str)
+"""Name, id from 1 on, and path; what follows may be left out."""
+
+
 @cache
 def api_methods() -> Mapping[str, Callable[..., Any]]:
     """Methods of the API that ``via: method`` can call, by name."""
@@ -69,14 +75,31 @@ def _arguments(path: Path, step: UtilityStep, method: Callable[..., Any]) -> Ite
         names = ", ".join(parameter.name for parameter in taken) or "no arguments"
         title = f"'{step.method}' does not take {counted(given, 'argument')}"
         few = "" if least == len(taken) else f", of which {least} must be given"
-        yield Finding(path, title, names + few)
+        known = f": {_FORM}" if names == _REQUEST else ""
+        yield Finding(path, title, names + known + few)
         return
     hints = typing.get_type_hints(method)
     for i, (parameter, value) in enumerate(zip(taken, step.args, strict=False)):
+        if parameter.name == _REQUEST:
+            yield from _adapter((*path, i), step, value)
+            continue
         named = isinstance(value, str) and parameter.name.startswith(_ADAPTER)
         if not named and not can_equal(value, hints[parameter.name]):
             title = f"argument '{parameter.name}' of '{step.method}' is never {show(value)}"
             wanted = said(hints[parameter.name])
-            if wanted == "a list" and parameter.name.startswith(_ADAPTER):
-                wanted = "[name, id, path], or with admin routes the name alone"
             yield Finding((*path, i), title, f"{wanted}; via: raw sends any value")
+
+
+def _adapter(path: Path, step: UtilityStep, value: Any) -> Iterator[Finding]:
+    """The array that stands for an adapter on the wire; an engine takes no other."""
+    parts = value if isinstance(value, list) else []
+    wrong = [
+        i
+        for i, (part, right) in enumerate(zip(parts, _PARTS, strict=False))
+        if type(part) is not right or part in ("", 0)
+    ]
+    if isinstance(value, list) and len(parts) >= len(_PARTS) and not wrong:
+        return
+    title = f"argument '{_REQUEST}' of '{step.method}' is never {show(value)}"
+    where = (*path, wrong[0]) if wrong and isinstance(value, list) else path
+    yield Finding(where, title, f"{_FORM}; via: raw sends any value")

@@ -251,6 +251,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     "CrowdStep": {
         "id": "names the crowd; its callers are `id-0`, `id-1` and so on",
         "callers": "how many there are",
+        "simulated": "how many there are on `sim`, where another schedule does for another caller",
         "at_once": "how many of them at a time",
         "leave": "when each one hangs up",
         "spread_ms": "those who leave at once do so within so many milliseconds",

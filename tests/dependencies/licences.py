@@ -12,7 +12,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 PAGE = Path(__file__).parents[2] / "docs" / "licences.md"
-BEGIN, END = "<!-- generated: licences -->", "<!-- end generated -->"
+BEGIN, END = "<!-- packages -->", "<!-- end of packages -->"
 PERMISSIVE = frozenset(
     {
         "0BSD",

@@ -69,9 +69,14 @@ def campaign(name: str, *, inputs: int, seed: int, workers: int, corpus: Path, r
         for number, size in _blocks(inputs)
         if ledger.done.get(number, (0,))[0] < size
     ]
-    total, shown, kept, began = Tally(), 0, 0, time.perf_counter()
+    total, shown, kept, first_peak, began = Tally(), 0, 0, 0, time.perf_counter()
     with ProcessPoolExecutor(workers, get_context("spawn"), driver.bound_memory) as pool:
         for number, count, outcomes, findings, peak in pool.map(run, due):
+            first_peak = first_peak or peak
+            if peak - first_peak > driver.GROWTH_BYTES:
+                raise click.ClickException(
+                    f"{name}: the worker grew from {first_peak >> 20} to {peak >> 20} MiB"
+                )
             ledger.add(number, count, outcomes, len(findings))
             total.add(Tally(count, Counter(outcomes), findings))
             for given, wrong in findings[: max(KEPT_MAX - kept, 0)]:
@@ -83,7 +88,9 @@ def campaign(name: str, *, inputs: int, seed: int, workers: int, corpus: Path, r
             if findings or total.inputs // (10 * BLOCK) > shown:
                 shown = total.inputs // (10 * BLOCK)
                 rate = total.inputs / (time.perf_counter() - began)
-                click.echo(f"{name}: {total.inputs} inputs, {rate:.0f}/s, {len(total.findings)} findings, peak {peak >> 20} MiB")
+                click.echo(
+                    f"{name}: {total.inputs} inputs, {rate:.0f}/s, {len(total.findings)} findings, peak {peak >> 20} MiB"
+                )
     before = [row for number, row in ledger.done.items() if number not in {job[1] for job in due}]
     for count, outcomes, _ in before:
         total.add(Tally(count, Counter(outcomes)))
@@ -95,17 +102,38 @@ def campaign(name: str, *, inputs: int, seed: int, workers: int, corpus: Path, r
 
 @click.command()
 @click.argument("families", nargs=-1, type=click.Choice(registry.FAMILIES))
-@click.option("--inputs", type=click.IntRange(1), help="for each family; by default 1,000,000 for pure decoders and 50,000 for others")
+@click.option(
+    "--inputs",
+    type=click.IntRange(1),
+    help="for each family; by default 1,000,000 for pure decoders and 50,000 for others",
+)
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--workers", type=click.IntRange(1), default=os.cpu_count() or 1, help="processes; by default one for each core")
-@click.option("--corpus", type=click.Path(path_type=Path), default=CORPUS, help="where findings are kept")
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    help="processes; by default one for each core",
+)
+@click.option(
+    "--corpus", type=click.Path(path_type=Path), default=CORPUS, help="where findings are kept"
+)
 @click.option("--resume", is_flag=True, help="go on where the same campaign stopped")
-def main(families: tuple[str, ...], inputs: int | None, seed: int, workers: int, corpus: Path, *, resume: bool) -> None:
+def main(
+    families: tuple[str, ...],
+    inputs: int | None,
+    seed: int,
+    workers: int,
+    corpus: Path,
+    *,
+    resume: bool,
+) -> None:
     """Feed broken inputs to FAMILIES (default: all); exit code 1 if something was found."""
     found = 0
     for name in families or registry.FAMILIES:
         due = registry.due(name) if inputs is None else inputs
-        found += campaign(name, inputs=due, seed=seed, workers=workers, corpus=corpus, resume=resume)
+        found += campaign(
+            name, inputs=due, seed=seed, workers=workers, corpus=corpus, resume=resume
+        )
     sys.exit(1 if found else 0)
 
 

@@ -75,7 +75,7 @@ def outcome(family: Family, given: Input) -> tuple[str, str | None]:
         return "finding", str(found)
     except TooSlow:
         return "finding", f"took more than {CPU_S:g} s of CPU time"
-    except BaseException as error:  # noqa: BLE001  (whatever it is, it is what we look for)
+    except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
         shown = "".join(traceback.format_exception(error)[-4:])

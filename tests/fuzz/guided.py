@@ -34,12 +34,18 @@ def frames_of(data: bytes) -> tuple[int, tuple[bytes, ...]]:
 def data_of(number: int, frames: tuple[bytes, ...]) -> bytes:
     """Write what ``frames_of`` reads."""
     few = frames[:FRAMES_MAX]
-    parts = [len(frame).to_bytes(LENGTH_BYTES, "big", signed=False) + frame for frame in few if len(frame) < 1 << 16]
+    parts = [
+        len(frame).to_bytes(LENGTH_BYTES, "big", signed=False) + frame
+        for frame in few
+        if len(frame) < 1 << 16
+    ]
     return bytes([number, len(parts)]) + b"".join(parts)
 
 
 @click.command()
-@click.argument("name", metavar="FAMILY", type=click.Choice(["outputs", "requests", "utility", "tensors"]))
+@click.argument(
+    "name", metavar="FAMILY", type=click.Choice(["outputs", "requests", "utility", "tensors"])
+)
 @click.option("--seconds", type=click.IntRange(1), default=60, show_default=True)
 @click.option("--seed", type=click.IntRange(1), default=1, show_default=True)
 def main(name: str, seconds: int, seed: int) -> None:
@@ -73,7 +79,15 @@ def main(name: str, seconds: int, seed: int) -> None:
             click.echo(f"{name}: {path}: {error}", err=True)
             raise
 
-    arguments = [sys.argv[0], f"-max_total_time={seconds}", f"-seed={seed}", "-max_len=4096", "-rss_limit_mb=2048", "-timeout=10", str(folder)]
+    arguments = [
+        sys.argv[0],
+        f"-max_total_time={seconds}",
+        f"-seed={seed}",
+        "-max_len=4096",
+        "-rss_limit_mb=2048",
+        "-timeout=10",
+        str(folder),
+    ]
     atheris.Setup(arguments, one)
     atheris.Fuzz()
 

@@ -78,7 +78,9 @@ def _twice(rng: Random) -> Raw:
 
 
 def _dims(rng: Random) -> list[int]:
-    return [rng.choice((0, 1, 2, 2**31, 2**32, 2**63, 2**64 - 1))] * rng.choice((1, 2, 3, 30, 250, 2000))
+    return [rng.choice((0, 1, 2, 2**31, 2**32, 2**63, 2**64 - 1))] * rng.choice(
+        (1, 2, 3, 30, 250, 2000)
+    )
 
 
 NASTY: tuple[Callable[[Random], Any], ...] = (
@@ -136,9 +138,13 @@ def _changed(node: Any, rng: Random) -> Any:
     if type(node) is dict:
         return _changed_map(node, rng)
     if type(node) is int:
-        return rng.choice((node + 1, -node, node - 1, float(node), str(node), node << 8, bool(node)))
+        return rng.choice(
+            (node + 1, -node, node - 1, float(node), str(node), node << 8, bool(node))
+        )
     if type(node) is str:
-        return rng.choice((node.encode("utf-8", "replace"), node[:-1], node * 2, node + "\x00", [node], len(node)))
+        return rng.choice(
+            (node.encode("utf-8", "replace"), node[:-1], node * 2, node + "\x00", [node], len(node))
+        )
     if isinstance(node, msgpack.ExtType):
         data = rng.choice((node.data[:-1], node.data + b"\0", node.data * 2, b"", node.data[::-1]))
         return msgpack.ExtType(rng.choice((3, 3, 1, 2, 4)), data)
@@ -151,7 +157,9 @@ def _lied(node: Any, rng: Random) -> Any:
         body = bytearray(pack(node))
     except (ValueError, OverflowError, TypeError):
         return nasty(rng)
-    body[0] = (body[0] + rng.choice((-1, 1, 16))) & 0xFF if rng.random() < 0.7 else rng.choice(_HEADS)
+    body[0] = (
+        (body[0] + rng.choice((-1, 1, 16))) & 0xFF if rng.random() < 0.7 else rng.choice(_HEADS)
+    )
     return Raw(bytes(body))
 
 
@@ -240,10 +248,14 @@ def reframed(frames: list[bytes], rng: Random) -> tuple[bytes, ...]:
         case 1:
             return tuple(frames[:at] + frames[max(0, at - 1) :])
         case 2:
-            return tuple([*frames[:at], rng.choice((b"", b"\xff", b"ENGINE_CORE_DEAD", b"\0" * 4)), *frames[at:]])
+            return (
+                *frames[:at],
+                rng.choice((b"", b"\xff", b"ENGINE_CORE_DEAD", b"\0" * 4)),
+                *frames[at:],
+            )
         case 3:
             return tuple(frames[::-1])
         case 4:
-            return tuple([*frames[:-1], frames[-1][: rng.randrange(len(frames[-1]) + 1)]])
+            return (*frames[:-1], frames[-1][: rng.randrange(len(frames[-1]) + 1)])
         case _:
-            return tuple([*frames, *frames])
+            return (*frames, *frames)

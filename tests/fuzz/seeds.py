@@ -44,7 +44,9 @@ def tensor(dtype: str, shape: list[int], data: bytes, aux: Frames) -> list[Any]:
 
 def any_tensor(rng: Random, aux: Frames) -> list[Any]:
     """A tensor of any type and shape."""
-    dtype, size = rng.choice((("<i4", 4), ("float32", 4), ("int64", 8), ("bfloat16", 2), ("|u1", 1)))
+    dtype, size = rng.choice(
+        (("<i4", 4), ("float32", 4), ("int64", 8), ("bfloat16", 2), ("|u1", 1))
+    )
     shape = rng.choice(([0], [1], [2, 3], [70], [1, 1, 5]))
     count = size
     for dimension in shape:
@@ -81,7 +83,11 @@ def row(profile: Profile, rng: Random, aux: Frames, *, tensors: bool) -> list[An
         "mm_cache_miss_hashes": lambda: [text(rng)],
         "spec_decode_metrics": lambda: rng.choice(({"num_spec_tokens": 2}, [1, [2]])),
         "error": lambda: rng.choice(
-            ({"code": "c", "message": "m", "retryable": True}, ["c", "m"], {"code": "c", "message": ""})
+            (
+                {"code": "c", "message": "m", "retryable": True},
+                ["c", "m"],
+                {"code": "c", "message": ""},
+            )
         ),
         "pooling_output": lambda: free(rng),
     }
@@ -144,16 +150,25 @@ def envelope(rng: Random) -> list[Any]:
     """One UtilityOutput."""
     call_id = rng.choice((0, 1, 5, -1, -2, 2**63))
     return rng.choice(
-        ([call_id, None, [None, free(rng)]], [call_id, "no memory", None], [call_id], [call_id, None, []])
+        (
+            [call_id, None, [None, free(rng)]],
+            [call_id, "no memory", None],
+            [call_id],
+            [call_id, None, []],
+        )
     )
 
 
 def outputs(profile: Profile, rng: Random, aux: Frames, *, kind: str = "") -> list[Any]:
     """One EngineCoreOutputs: mostly of one class."""
-    kind = kind or rng.choice(("rows", "rows", "rows", "stats", "utility", "complete", "start", "finished", "mixed"))
+    kind = kind or rng.choice(
+        ("rows", "rows", "rows", "stats", "utility", "complete", "start", "finished", "mixed")
+    )
     found: list[Any] = [u32(rng), [], None, rng.choice((0.0, 1.5, 3)), None, None, None, None]
     if kind in ("rows", "tensors", "mixed"):
-        found[1] = [row(profile, rng, aux, tensors=kind == "tensors") for _ in range(rng.choice((1, 1, 2)))]
+        found[1] = [
+            row(profile, rng, aux, tensors=kind == "tensors") for _ in range(rng.choice((1, 1, 2)))
+        ]
     if kind == "stats" or (kind in ("rows", "mixed") and rng.random() < 0.2):
         found[2] = stats(profile, rng)
     if kind in ("utility", "mixed"):
@@ -201,7 +216,12 @@ def request(profile: Profile, rng: Random, aux: Frames) -> list[Any]:
 
 def utility_call(rng: Random) -> list[Any]:
     """The body of UTILITY."""
-    return [rng.choice((0, 1)), rng.choice((0, 5, -1, 2**63)), rng.choice(("is_sleeping", "x", "")), [free(rng)]]
+    return [
+        rng.choice((0, 1)),
+        rng.choice((0, 5, -1, 2**63)),
+        rng.choice(("is_sleeping", "x", "")),
+        [free(rng)],
+    ]
 
 
 def ready(profile: Profile, rng: Random) -> dict[str, Any]:

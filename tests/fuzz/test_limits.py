@@ -26,7 +26,7 @@ from harness.reports.inputs import files as report_files
 from harness.scenario import loader
 from harness.scenario.loader import ScenarioFileError
 from harness.scenario.positions import YamlProblemError, parse_yaml
-from harness.shortened import MESSAGE_CHARS_MAX, shortened
+from harness.shortened import shortened
 from harness.tape import Tape, TapeFormatError
 from harness.targets.adapter import process as adapter_process
 from harness.targets.adapter.process import AdapterProcess
@@ -89,7 +89,9 @@ def body_bytes(n, monkeypatch, _tmp_path):
 
 def nesting(n, _monkeypatch, _tmp_path):
     inner = b"\x91" * (n - 3) + b"\xc0"
-    body = msgpack.packb([0, [], None, 0.0, [1, None, [None, "hole"]]]).replace(msgpack.packb("hole"), inner)
+    body = msgpack.packb([0, [], None, 0.0, [1, None, [None, "hole"]]]).replace(
+        msgpack.packb("hole"), inner
+    )
     value = None
     for _ in range(n - 1):
         value = [value]

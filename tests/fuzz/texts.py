@@ -41,9 +41,29 @@ def mutated(tree: Any, rng: Random, values: tuple[Any, ...] = VALUES) -> Any:
         return _mapping(tree, rng, values)
     if type(tree) is list and rng.random() < 0.6:
         at = rng.randrange(len(tree) + 1)
-        return rng.choice((tree[:at], [*tree, *tree], tree[::-1], [*tree, rng.choice(values)], tree[at:], tree * rng.choice((1, 20))))
+        return rng.choice(
+            (
+                tree[:at],
+                [*tree, *tree],
+                tree[::-1],
+                [*tree, rng.choice(values)],
+                tree[at:],
+                tree * rng.choice((1, 20)),
+            )
+        )
     if type(tree) is str and rng.random() < 0.5:
-        return rng.choice((tree[:-1], tree * 2, tree.upper(), tree + " ", f"{tree}*", [tree], {tree: tree}, tree[::-1]))
+        return rng.choice(
+            (
+                tree[:-1],
+                tree * 2,
+                tree.upper(),
+                tree + " ",
+                f"{tree}*",
+                [tree],
+                {tree: tree},
+                tree[::-1],
+            )
+        )
     if type(tree) is int and rng.random() < 0.5:
         return rng.choice((tree + 1, -tree, tree - 1, tree * 10**6, str(tree), float(tree), [tree]))
     return rng.choice(values)

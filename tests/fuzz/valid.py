@@ -153,7 +153,9 @@ def ints(found: tuple[str, list[int], bytes]) -> list[int]:
     dtype, _, data = found
     wide = dtype.lstrip("<>=|") in ("i8", "int64")
     order = ">" if dtype[:1] == ">" else "<"
-    return list(struct.unpack(f"{order}{len(data) // (8 if wide else 4)}{'q' if wide else 'i'}", data))
+    return list(
+        struct.unpack(f"{order}{len(data) // (8 if wide else 4)}{'q' if wide else 'i'}", data)
+    )
 
 
 def _is_int(found: tuple[str, list[int], bytes], rank: int) -> bool:
@@ -196,7 +198,9 @@ def mask(v: Any, frames: Sequence[bytes]) -> bool:
     if offsets is None or not _is_int(offsets, 1):
         return False
     bounds = ints(offsets)
-    return len(bounds) > 1 and bounds[0] == 0 and bounds[-1] == ids[1][0] and sorted(bounds) == bounds
+    return (
+        len(bounds) > 1 and bounds[0] == 0 and bounds[-1] == ids[1][0] and sorted(bounds) == bounds
+    )
 
 
 # --- outputs -----------------------------------------------------------------------------------
@@ -260,7 +264,8 @@ def output(v: Any, frames: Sequence[bytes], profile: Profile) -> bool:
 
 
 _PREFIX = dict.fromkeys(
-    ("requests", "queries", "hits", "preempted_requests", "preempted_queries", "preempted_hits"), u64
+    ("requests", "queries", "hits", "preempted_requests", "preempted_queries", "preempted_hits"),
+    u64,
 ) | {"reset": flag}
 
 
@@ -381,10 +386,22 @@ def told(frames: Sequence[bytes], reader: Callable[[bytes], Read]) -> str | None
         case b"\x01":
             return "Abort" if array(string)(v) else None
         case b"\x02":
-            good = len(frames) == 2 and type(v) is list and len(v) == 2 and int64(v[0]) and nil_or(int64)(v[1])
+            good = (
+                len(frames) == 2
+                and type(v) is list
+                and len(v) == 2
+                and int64(v[0])
+                and nil_or(int64)(v[1])
+            )
             return "StartDpWave" if good else None
         case b"\x03":
-            return "UtilityCall" if type(v) is list and len(v) == 4 and row((int64, int64, string, array(anything)), 4)(v) else None
+            return (
+                "UtilityCall"
+                if type(v) is list
+                and len(v) == 4
+                and row((int64, int64, string, array(anything)), 4)(v)
+                else None
+            )
     return None
 
 
@@ -426,7 +443,9 @@ def greeting(read: Read) -> str | None:
     if read.why or read.depth > NESTING_MAX or not named(v):
         return None
     status = v.get("status")
-    if not nil_or(text)(status) or not all(nil_or(flag)(v.get(key)) for key in ("local", "headless")):
+    if not nil_or(text)(status) or not all(
+        nil_or(flag)(v.get(key)) for key in ("local", "headless")
+    ):
         return None
     if type(status) is bytes:
         status = status.decode()
@@ -441,7 +460,10 @@ def init(read: Read) -> bool:
         "inputs": array(string), "outputs": array(string), "coordinator_input": nil_or(string),
         "coordinator_output": nil_or(string), "frontend_stats_publish_address": nil_or(string),
     }  # fmt: skip
-    tests = {"addresses": fields(addresses, ("inputs", "outputs"), names=False), "parallel_config": mapping}
+    tests = {
+        "addresses": fields(addresses, ("inputs", "outputs"), names=False),
+        "parallel_config": mapping,
+    }
     return fields(tests, tuple(tests), names=False)(read.value)
 
 

@@ -172,7 +172,9 @@ def _depth(value: Any) -> int:
     depth, level = 0, [value]
     while level := [item for item in level if type(item) in (list, dict) and item]:
         depth += 1
-        level = [child for item in level for child in (item.values() if type(item) is dict else item)]
+        level = [
+            child for item in level for child in (item.values() if type(item) is dict else item)
+        ]
     return depth
 
 

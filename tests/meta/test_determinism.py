@@ -101,6 +101,30 @@ def test_digests_of_a_search_do_not_depend_on_process_or_hash_seed(tmp_path):
     assert found[0] == found[1]
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("strategy", "schedules"), [("fifo", 1), ("random", 2)])
+def test_digests_of_the_whole_collection_do_not_depend_on_the_hash_seed(
+    tmp_path, strategy, schedules
+):
+    flags = ("--strategy", strategy, "--schedules", str(schedules), "--seed", "3")
+    found = [whole_collection(tmp_path, seed, *flags) for seed in ("0", "4242")]
+    assert len(found[0]) > 300
+    assert found[0] == found[1]
+
+
+def whole_collection(folder: Path, hash_seed: str, *flags: str) -> dict[str, tuple[str, ...]]:
+    """Status and digest of each scenario on sim, as another process finds them."""
+    report = folder / f"whole-{hash_seed}.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", "run", "--allow-known", "--json", str(report), *flags],
+        env=environment(hash_seed), cwd=folder, capture_output=True, text=True, timeout=280,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-2_000:]
+    results = json.loads(report.read_text(encoding="utf-8"))["results"]
+    return {each["scenario"]: (each["status"], str(each["digest"])) for each in results}
+
+
 def test_digests_depend_on_the_seed(first, tmp_path):
     other = digests(tmp_path, "--seed", "8", *SCENARIOS)
     assert {name for name in SCENARIOS if other[name] == first[name]} == set()

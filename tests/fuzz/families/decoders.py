@@ -63,7 +63,9 @@ def expect(
         detail: what else it said.
     """
     if wanted(read) != seen and (wanted := wanted(read_slowly)) != seen:
-        raise Finding(f"the rules say {wanted or 'refuse'}, the codec says {seen or 'refuse'}: {detail}")
+        raise Finding(
+            f"the rules say {wanted or 'refuse'}, the codec says {seen or 'refuse'}: {detail}"
+        )
 
 
 def same(left: Any, right: Any) -> bool:
@@ -188,7 +190,9 @@ class Tensors(Outputs):
         for _ in range(rng.choice((0, 0, 1, 2))):
             if aux:
                 at = rng.randrange(len(aux))
-                aux[at] = rng.choice((aux[at][:-1], aux[at] + _AUX, b"", aux[at] * 2, aux[at][::-1]))
+                aux[at] = rng.choice(
+                    (aux[at][:-1], aux[at] + _AUX, b"", aux[at] * 2, aux[at][::-1])
+                )
         return Input(release, "classify", reframed([body, *aux], rng))
 
 
@@ -216,7 +220,11 @@ class Requests:
             2: lambda: [seeds.u32(rng), rng.choice((None, 0, 65_535))],
             3: lambda: seeds.utility_call(rng),
         }[kind]()
-        head = bytes([kind]) if rng.random() < 0.97 else rng.choice((b"", b"\x04", b"\x00\x00", b"\xff"))
+        head = (
+            bytes([kind])
+            if rng.random() < 0.97
+            else rng.choice((b"", b"\x04", b"\x00\x00", b"\xff"))
+        )
         return Input(release, "told", reframed([head, broken(tree, rng), *aux], rng))
 
     def check(self, given: Input) -> str:
@@ -251,14 +259,17 @@ class Requests:
         again = newest.decode_engine_input(written)
         if isinstance(told, Add):
             if not Requests._same_request(told.request, again.request):
-                raise Finding(f"reads otherwise when written again: {told.request!r} and {again.request!r}")
+                raise Finding(
+                    f"reads otherwise when written again: {told.request!r} and {again.request!r}"
+                )
         elif not same(told, again):
             raise Finding(f"reads otherwise when written again: {told!r} and {again!r}")
 
     @staticmethod
     def _same_request(left: Any, right: Any) -> bool:
         return all(
-            name == "sampling_params" or same(_plain(getattr(left, name)), _plain(getattr(right, name)))
+            name == "sampling_params"
+            or same(_plain(getattr(left, name)), _plain(getattr(right, name)))
             for name in left.__struct_fields__
         )  # sampling parameters are written with 32 bits
 

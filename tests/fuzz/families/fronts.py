@@ -40,8 +40,33 @@ POSTS = (
     "/abort_requests", "/pause", "/resume", "/update_weight_version", "/release_kv_cache_memory", "/v1/load_lora_adapter",
     "/v1/unload_lora_adapter", "/start_profile", "/nowhere",
 )  # fmt: skip
-GETS = ("/health", "/load", "/metrics", "/v1/models", "/version", "/server_info", "/is_sleeping", "/is_paused", "/weight_info", "/get_world_size")
-QUERIES = ("", "", "", "?level=1", "?level=x", "?level=-1", "?level=99999999999999999999", "?mode=keep", "?tags=a&tags=b", "?%00=%ff", "?a=b&a", "?timeout=1e9", "?reset_running_requests=maybe")
+GETS = (
+    "/health",
+    "/load",
+    "/metrics",
+    "/v1/models",
+    "/version",
+    "/server_info",
+    "/is_sleeping",
+    "/is_paused",
+    "/weight_info",
+    "/get_world_size",
+)
+QUERIES = (
+    "",
+    "",
+    "",
+    "?level=1",
+    "?level=x",
+    "?level=-1",
+    "?level=99999999999999999999",
+    "?mode=keep",
+    "?tags=a&tags=b",
+    "?%00=%ff",
+    "?a=b&a",
+    "?timeout=1e9",
+    "?reset_running_requests=maybe",
+)
 HEADERS = (
     "x-request-id: one", "x-request-id: <script>", "X-data-parallel-rank: 0", "X-data-parallel-rank: 99", "X-data-parallel-rank: x",
     "x-data-parallel-rank: -1", "x-request-id: " + "y" * 3_000, "Expect: 100-continue", "Accept: */*", "Content-Encoding: gzip", "X-A: \u00e9",
@@ -56,7 +81,9 @@ class Servers:
         folder = Path(self._folder.name)
         (folder / "model").mkdir()
         (folder / "model" / "config.json").write_text(
-            json.dumps({"model_type": "fuzz", "vocab_size": VOCABULARY, "max_position_embeddings": 64}),
+            json.dumps(
+                {"model_type": "fuzz", "vocab_size": VOCABULARY, "max_position_embeddings": 64}
+            ),
             encoding="utf-8",
         )
         (folder / "engines.yaml").write_text(BEHAVIOUR, encoding="utf-8")
@@ -70,14 +97,24 @@ class Servers:
             "--data-parallel-size", "2", "--data-parallel-rpc-port", str(handshake),
             "--profiler-config", '{"profiler": "torch", "torch_profiler_dir": "x"}',
         ]  # fmt: skip
-        engines = ["engine", "--handshake", f"127.0.0.1:{handshake}", "--engines", "2", "--behaviour", str(folder / "engines.yaml")]
+        engines = [
+            "engine",
+            "--handshake",
+            f"127.0.0.1:{handshake}",
+            "--engines",
+            "2",
+            "--behaviour",
+            str(folder / "engines.yaml"),
+        ]
         self._processes: list[subprocess.Popen[bytes]] = []
         try:
             with self.log.open("wb") as log:
                 for arguments in (frontend, engines):
                     command = [sys.executable, "-m", "harness.cli", *arguments]
                     self._processes.append(
-                        subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+                        subprocess.Popen(
+                            command, stdout=log, stderr=log, env=environment, start_new_session=True
+                        )
                     )
             self._wait()
         except BaseException:
@@ -92,7 +129,9 @@ class Servers:
         while time.monotonic() < end:  # noqa: TID251
             self.alive()
             try:
-                if self.http(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 200"):
+                if self.http(
+                    b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+                ).startswith(b"HTTP/1.1 200"):
                     return
             except OSError:
                 self._processes[0].poll()
@@ -103,7 +142,9 @@ class Servers:
         """Raise ``Finding`` if one of the processes has ended."""
         for process in self._processes:
             if process.poll() is not None:
-                raise Finding(f"a process ended with {process.returncode}: {self.log.read_text()[-1500:]}")
+                raise Finding(
+                    f"a process ended with {process.returncode}: {self.log.read_text()[-1500:]}"
+                )
 
     def http(self, request: bytes, *, half: bool = False) -> bytes:
         """Send bytes over a new connection; what came until the server closed it."""
@@ -186,8 +227,17 @@ class Http(_Front):
         body = broken_json(_body(path, rng), rng)
         if rng.random() < 0.15:
             verb, path, body = "GET", rng.choice(GETS), b""
-        kind = "application/json" if rng.random() < 0.95 else rng.choice(("text/plain", "", "application/json; charset=x"))
-        head = [f"{verb} {path}{rng.choice(QUERIES)} HTTP/1.1", "Host: x", "Connection: close", f"Content-Type: {kind}"]
+        kind = (
+            "application/json"
+            if rng.random() < 0.95
+            else rng.choice(("text/plain", "", "application/json; charset=x"))
+        )
+        head = [
+            f"{verb} {path}{rng.choice(QUERIES)} HTTP/1.1",
+            "Host: x",
+            "Connection: close",
+            f"Content-Type: {kind}",
+        ]
         head += rng.sample(HEADERS, rng.choice((0, 0, 1, 2)))
         head.append(f"Content-Length: {len(body)}")
         raw = "\r\n".join(head).encode() + b"\r\n\r\n" + body
@@ -249,7 +299,9 @@ def possible(body: bytes) -> bool:
         return False
     prompt = asked.get("prompt")
     fine = (type(prompt) is str and prompt) or (
-        type(prompt) is list and prompt and all(type(token) is int and 0 <= token < VOCABULARY for token in prompt)
+        type(prompt) is list
+        and prompt
+        and all(type(token) is int and 0 <= token < VOCABULARY for token in prompt)
     )
 
     def u32(name: str, low: int = 0) -> bool:
@@ -259,7 +311,14 @@ def possible(body: bytes) -> bool:
     def kind(name: str, *kinds: type) -> bool:
         return asked.get(name) is None or type(asked[name]) in kinds
 
-    numbers = ("temperature", "top_p", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty")
+    numbers = (
+        "temperature",
+        "top_p",
+        "min_p",
+        "frequency_penalty",
+        "presence_penalty",
+        "repetition_penalty",
+    )
     stops = asked.get("stop_token_ids")
     return bool(
         fine and u32("max_tokens", 1) and asked.get("n") in (None, 1) and u32("top_k") and u32("min_tokens")
@@ -302,7 +361,8 @@ class Grpc(_Front):
 
         if self._channel is None:
             self._channel = grpc.insecure_channel(
-                f"127.0.0.1:{self.servers.grpc_port}", options=[("grpc.use_local_subchannel_pool", 1)]
+                f"127.0.0.1:{self.servers.grpc_port}",
+                options=[("grpc.use_local_subchannel_pool", 1)],
             )
         call = self._channel.unary_stream(given.door)
         try:
@@ -310,7 +370,9 @@ class Grpc(_Front):
             status = "OK"
         except grpc.RpcError as error:
             status = error.code().name
-            if status in _STATUSES_OF_FAULTS or (status == "INTERNAL" and "internal error" in (error.details() or "")):
+            if status in _STATUSES_OF_FAULTS or (
+                status == "INTERNAL" and "internal error" in (error.details() or "")
+            ):
                 self.settle()
                 raise Finding(f"{status}: {error.details()}") from error
         if zlib.crc32(b"".join(given.frames)) % 64 == 0:
@@ -330,7 +392,18 @@ def methods() -> tuple[str, ...]:
     from harness.reference_frontend.grpc_messages import HEALTH_PACKAGE, PACKAGE
 
     names = ("Generate", "GenerateStream")
-    control = ("Sleep", "WakeUp", "IsSleeping", "Pause", "Resume", "Abort", "GetServerInfo", "GetLoad", "ResetPrefixCache", "Nothing")
+    control = (
+        "Sleep",
+        "WakeUp",
+        "IsSleeping",
+        "Pause",
+        "Resume",
+        "Abort",
+        "GetServerInfo",
+        "GetLoad",
+        "ResetPrefixCache",
+        "Nothing",
+    )
     return (
         *(f"/{PACKAGE}.Inference/{name}" for name in names * 4),
         *(f"/{PACKAGE}.Control/{name}" for name in control),
@@ -343,11 +416,19 @@ def _fill(message: Any, rng: Random, depth: int) -> None:
     for field in message.DESCRIPTOR.fields:
         if rng.random() < 0.45:
             continue
-        many = field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
+        many = (
+            field.is_repeated
+            if hasattr(field, "is_repeated")
+            else field.label == field.LABEL_REPEATED
+        )
         if field.message_type is not None:
             if field.message_type.GetOptions().map_entry or depth > 3:
                 continue
-            _fill(getattr(message, field.name).add() if many else getattr(message, field.name), rng, depth + 1)
+            _fill(
+                getattr(message, field.name).add() if many else getattr(message, field.name),
+                rng,
+                depth + 1,
+            )
             if not many:
                 getattr(message, field.name).SetInParent()
             continue
@@ -363,7 +444,9 @@ def _scalar(field: Any, rng: Random) -> Any:
         "string": ("x", "", "é", "<script>"), "bytes": (b"", b"\xff"), "bool": (True, False),
         "float": (0.5, -1.0, float("nan"), 3e38), "double": (0.5, float("inf"), 1e308),
     }  # fmt: skip
-    name = {9: "string", 12: "bytes", 8: "bool", 2: "float", 1: "double", 14: "enum"}.get(field.type, "int")
+    name = {9: "string", 12: "bytes", 8: "bool", 2: "float", 1: "double", 14: "enum"}.get(
+        field.type, "int"
+    )
     if name == "enum":
         return rng.choice([value.number for value in field.enum_type.values])
     if name == "int":

@@ -29,7 +29,9 @@ async def outcome_of(world: World) -> ClientError | None:
     return None
 
 
-def judge(error: ClientError | None, allowed: tuple[type[ClientError] | None, ...], world: World) -> str:
+def judge(
+    error: ClientError | None, allowed: tuple[type[ClientError] | None, ...], world: World
+) -> str:
     """Judge the end of a startup. Raises ``Finding``."""
     seen = None if error is None else type(error)
     if seen not in allowed:

@@ -30,7 +30,7 @@ from tests.fuzz.model import Finding
 
 T = TypeVar("T")
 READY_TIMEOUT_S = 30.0
-SHOWN_CHARS_MAX = 4_000
+SHOWN_CHARS_MAX = 1_500
 """Longest text of an error that a caller is shown for a message of any size."""
 BAD = b"\xc1"
 """A byte that no msgpack value begins with."""
@@ -129,7 +129,7 @@ class World:
 
     def good_ready(self, rank: int) -> bytes:
         """A registration that every client takes."""
-        values: dict[str, Any] = {key: 7 for key in self.profile.ready_keys}
+        values: dict[str, Any] = dict.fromkeys(self.profile.ready_keys, 7)
         values |= {
             "dtype": "bfloat16", "vllm_version": self.profile.release, "instance_id": "i",
             "supports_lora": False, "max_loras": 0, "enable_sleep_mode": True,
@@ -154,7 +154,11 @@ class World:
 
 
 async def judged_client(
-    world: World, client: EngineClient, wanted: type[ClientError] | None, send: Callable[[], Awaitable[None]], again: Socket
+    world: World,
+    client: EngineClient,
+    wanted: type[ClientError] | None,
+    send: Callable[[], Awaitable[None]],
+    again: Socket,
 ) -> str:
     """Send what a family has, while a call is open, and judge what became of the client.
 
@@ -204,7 +208,9 @@ async def ended(stream: OutputStream) -> ClientError | None:
 
 def request() -> EngineCoreRequest:
     """A request that nobody answers."""
-    return EngineCoreRequest(RequestId("r"), prompt_token_ids=(1,), sampling_params={"max_tokens": 1})
+    return EngineCoreRequest(
+        RequestId("r"), prompt_token_ids=(1,), sampling_params={"max_tokens": 1}
+    )
 
 
 __all__ = ["BAD", "World", "ended", "judged_client", "request", "seeds"]

@@ -248,6 +248,18 @@ def test_a_record_in_which_nobody_spoke_ends_with_4_and_leaves_no_folder(tmp_pat
 
 
 @pytest.mark.zmq
+def test_engines_that_nobody_answered_are_no_record(tmp_path):
+    out = tmp_path / "out"
+    code, output = invoke(
+        "record", "--handshake", f"ipc://{tmp_path}/nobody", "--engines", "2", "--for", "300ms",
+        "-o", out, "--json", tmp_path / "said.json",
+    )  # fmt: skip
+    assert (code, "nothing was recorded (the time was over)" in output) == (4, True), output
+    assert not out.exists()
+    assert json.loads((tmp_path / "said.json").read_text())["joined"] == []
+
+
+@pytest.mark.zmq
 @pytest.mark.slow
 def test_an_engine_that_fails_ends_the_record_with_3_and_keeps_it(tmp_path):
     address, out = f"ipc://{tmp_path}/hs", tmp_path / "out"

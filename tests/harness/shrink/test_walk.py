@@ -44,7 +44,7 @@ def test_walk_marks_the_departures_of_the_file(small):
 def test_choice_names_what_ran_what_it_left_behind_and_what_waits():
     options = tuple("abcdefg")
     assert Chosen(3, options, 0, departs=False).line == (
-        "  choice 3: `a`, then `b`, `c`, `d`, `e` and 2 more"
+        "  choice 3: `a`, rather than `b`, `c`, `d`, `e` and 2 more"
     )
     assert Chosen(3, ("a", "b"), 1, departs=True).line == "* choice 3: `b`, before `a`"
 
