@@ -25,6 +25,8 @@ DELAY_S = 0.4
 """A process is killed at most so long after the event that it was waited for."""
 ORPHANS_S = 5.0
 """So long after a process was killed, nobody may be left whom it had started."""
+MOMENTS_MAX = 50
+"""So many moments are drawn for one trial; a run may be over before its moment."""
 END_S = 180.0
 """Safety net of one command, seconds."""
 INTERRUPTED = 130
@@ -207,7 +209,7 @@ class Trials:
     def trial(self, number: int, seed: int) -> Kill:
         """Kill one process at the moment that seed and number choose."""
         chance = random.Random(f"{seed}/{number}")
-        while True:
+        for _ in range(MOMENTS_MAX):
             start = chance.randint(1, self.usual.starts)
             delay_s = round(chance.uniform(0, DELAY_S), 3)
             with self._place() as place:
@@ -223,6 +225,8 @@ class Trials:
                         ignore=shutil.ignore_patterns("t"),
                     )
                 return kill
+        msg = f"in {MOMENTS_MAX} runs there was nobody to kill at the moment that was chosen"
+        raise AssertionError(msg)
 
     def _disturb(
         self, number: int, start: int, delay_s: float, chance: random.Random, place: Place
