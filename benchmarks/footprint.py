@@ -16,8 +16,7 @@ from harness.worlds import World
 GROWTH_MAX_KIB = 64.0
 """Most that resident memory may grow in a thousand requests, after the warm-up."""
 SLACK = 2
-"""Descriptors that may come late: connections to a server are pooled, as many as were ever needed at
-once. What each request left would be thousands."""
+"""Descriptors that may come late where there is a server: a connection may be half closed at the moment."""
 SAMPLES_MIN = 8
 """Samples after the warm-up from which growth is told."""
 

@@ -1,7 +1,7 @@
 """Reads JSON, and only JSON: what others hand us as JSON is read here.
 
-The standard library takes more than the standard has: ``NaN``, ``Infinity``, and objects in which a
-key stands twice, of which it silently drops all but the last. What nests too deep for it raises
+The standard library takes more than the standard has: ``NaN``, ``Infinity``, numbers so large that they
+become that, and objects in which a key stands twice, of which it silently drops all but the last. What nests too deep for it raises
 ``RecursionError``, which nobody who reads a file expects.
 
 Source: RFC 8259, sections 4 and 6.
@@ -10,6 +10,7 @@ Source: RFC 8259, sections 4 and 6.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, NoReturn
 
 NESTING_TEXT = "arrays and objects nest too deep"
@@ -29,7 +30,9 @@ def loads(text: str | bytes, *, lenient: bool = False) -> Any:
     try:
         if lenient:
             return json.loads(text)
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+        return json.loads(
+            text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_finite
+        )
     except RecursionError as error:
         raise ValueError(NESTING_TEXT) from error
 
@@ -42,6 +45,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         msg = f"key {twice[:40]!r} stands twice in one object"
         raise ValueError(msg)
     return found
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        msg = f"{digits[:40]} is larger than any number here"
+        raise ValueError(msg)
+    return value
 
 
 def _constant(word: str) -> NoReturn:

@@ -29,11 +29,11 @@ CLI, WORKER, HELPER, ENGINE, FRONTEND, ADAPTER, STARTING = KINDS = (
 about to become a frontend or an adapter."""
 
 _WORDS = (
+    ("prctl(1", STARTING),
     ("multiprocessing.resource_tracker", HELPER),
     ("--multiprocessing-fork", WORKER),
     ("mock_engines.child", ENGINE),
     ("harness.adapters", ADAPTER),
-    ("prctl(1", STARTING),
     ("vllm-rs", FRONTEND),
     ("wavecheck-frontend", FRONTEND),
 )

@@ -14,8 +14,8 @@ import pytest
 from harness.targets.vllm_rs.fetch import available
 from tests.chaos.__main__ import linked, summary
 from tests.chaos.ledger import Ledger
-from tests.chaos.processes import CLI, ENGINE, FRONTEND, WORKER, Marked
-from tests.chaos.stages import MatrixStage
+from tests.chaos.processes import ADAPTER, CLI, ENGINE, FRONTEND, WORKER, Marked
+from tests.chaos.stages import AdapterStage, MatrixStage
 from tests.chaos.trial import Kill, Trials
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs proc(5)")
@@ -138,3 +138,19 @@ def test_summary_counts_kinds_and_names_trials_with_findings() -> None:
     lines = summary([KILL, bad])
     assert lines[-1] == "2 kills, 1 with a finding: 7"
     assert [line.split()[0] for line in lines[2:4]] == ["cli", "worker"]
+
+
+@pytest.mark.slow
+def test_disturbed_run_behind_an_adapter_ends_like_an_undisturbed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.chaos.trial.KINDS", (ADAPTER,))
+    trials = Trials(AdapterStage(), tmp_path)
+    kill = trials.trial(1, seed=5)
+    assert (kill.kind, kill.findings) == (ADAPTER, [])
+
+
+def test_undisturbed_run_that_plays_nothing_is_refused(tmp_path: Path) -> None:
+    trials = Trials(AdapterStage(("no/such-scenario",)), tmp_path)
+    with pytest.raises(AssertionError, match="undisturbed"):
+        assert trials.usual

@@ -100,6 +100,7 @@ class Place:
         self.cache = folder / "c"
         self.kept = folder / "said.txt"
         self._binaries = binaries
+        self.out.mkdir()
         self.temporary.mkdir()
 
     def environment(self, marked: Marked) -> dict[str, str]:
@@ -202,6 +203,8 @@ class Trials:
                 findings = place.leftovers()
                 table = self._stage.table(place.out)
                 findings += [f"{row}: {cell}" for row, cell in table.items() if _failed(cell)]
+                if not table:
+                    findings.append(f"nothing was played (exit code {code})")
                 assert not findings, f"undisturbed: {findings}\n{place.kept.read_text()}"
                 self._usual = Usual(code, table, len(marked.seen))
         return self._usual

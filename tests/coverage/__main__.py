@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 ROOT = Path(__file__).parents[2]
-FLOOR = 0.0
+FLOOR = 94.0
 """Percent of lines and branches below which this fails. It only rises; 100 is the aim."""
 TESTS = (
     "tests/client",

@@ -295,6 +295,7 @@ def served():
     ("text", "why"),
     [
         ('{"a": NaN}', "NaN is no JSON number"),
+        ("[-1e999]", "-1e999 is larger than any number"),
         ("[-Infinity]", "-Infinity is no JSON number"),
         ('{"a": 1, "b": {"c": 1, "c": 2}}', "key 'c' stands twice"),
         ("[" * 100_000, "nest too deep"),

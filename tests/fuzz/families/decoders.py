@@ -247,7 +247,7 @@ class Requests:
         try:
             match told:
                 case Add():
-                    written = newest.encode_add(told.request)
+                    written = newest.encode_add(Requests._fitting(told.request))
                 case Abort():
                     written = codec.encode_abort(told.request_ids)
                 case UtilityCall():
@@ -264,6 +264,15 @@ class Requests:
                 )
         elif not same(told, again):
             raise Finding(f"reads otherwise when written again: {told!r} and {again!r}")
+
+    @staticmethod
+    def _fitting(request: Any) -> Any:
+        """Without its sampling parameters if these have no form of 32 bits, as clients write them."""
+        try:
+            msgpack.packb(request.sampling_params, use_single_float=True)
+        except OverflowError:
+            return replace(request, sampling_params=None)
+        return request
 
     @staticmethod
     def _same_request(left: Any, right: Any) -> bool:
