@@ -337,7 +337,7 @@ def test_child_that_is_killed_from_outside_is_reported_as_a_fault(play_real):
     async def story(run):
         os.kill(handle(run).process_id, signal.SIGKILL)
         await run.peer.until(lambda: run.cluster.failures)
-        with pytest.raises(ChildKilledError, match="killed .SIGKILL., and not by us"):
+        with pytest.raises(ChildKilledError, match=r"killed .SIGKILL., and not by us"):
             await run.cluster.idle()
 
     play_real(story, specs=[CHILD])
