@@ -398,8 +398,10 @@ class Driver:
         if isinstance(error, ChildKilledError) and self.broken is not None:
             self.broken.set(TargetError(str(error)))
 
-    def check_untouched(self) -> None:
+    def check_untouched(self, seen: object = None) -> None:
         """See that nobody else killed or stopped a process of the run; behind ``close``.
+
+        ``seen``: what failed, as the target told it.
 
         Raises:
             DisturbedFromOutside: somebody did.
@@ -407,11 +409,11 @@ class Driver:
         for failure in self._cluster.failures:
             if isinstance(failure, ChildKilledError):
                 who = _process_of(failure.rank)
-                raise DisturbedFromOutside(who, killed=True) from failure
+                raise DisturbedFromOutside(who, killed=True, seen=seen) from failure
         if getattr(self._frontend, "killed", False):
-            raise DisturbedFromOutside(_FRONTEND, killed=True)
+            raise DisturbedFromOutside(_FRONTEND, killed=True, seen=seen)
         if self._still is not None:
-            raise DisturbedFromOutside(self._still, killed=False)
+            raise DisturbedFromOutside(self._still, killed=False, seen=seen)
 
     def _stands_still(self) -> str | None:
         """Whose process stands still although this run did not stop it."""

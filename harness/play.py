@@ -155,10 +155,10 @@ def play(spec: PlaySpec, world: World, watch: Callable[[Record], None] | None = 
             driver = await build(spec, world, trace)
             try:
                 end = await _to_the_end(driver, judge)
-            except Exception:
-                driver.check_untouched()
+            except Exception as error:
+                driver.check_untouched(error)
                 raise
-            driver.check_untouched()
+            driver.check_untouched(end.broke)
         finally:
             trace.close()
         return trace, driver.story, end

@@ -33,17 +33,16 @@ class StartFailed(TargetError):  # noqa: N818 - a kind of the error above
 class DisturbedFromOutside(TargetError):  # noqa: N818 - a kind of the error above
     """Somebody else killed or stopped a process of the run; what was seen may come of that."""
 
-    def __init__(self, who: str, *, killed: bool) -> None:
-        """``who``: was killed, or stopped."""
+    def __init__(self, who: str, *, killed: bool, seen: object = None) -> None:
+        """``who``: was killed, or stopped; ``seen``: what failed, as the target told it."""
         how = (
             "was killed (SIGKILL), and not by this run: by the system, for want of memory, or by "
             "somebody"
             if killed
             else "stands still (SIGSTOP), and this run did not stop it"
         )
-        super().__init__(
-            f"{who} {how}; so nothing that was seen counts, and it is to be played again"
-        )
+        told = f"{who} {how}; so nothing that was seen counts, and it is to be played again"
+        super().__init__(told if seen in (None, "") else f"{told}\n  what failed: {seen}")
 
 
 class CallResult(msgspec.Struct, frozen=True):
