@@ -293,6 +293,7 @@ class Cluster:
         if self._group is not None:
             self._group.let_go()
         self._waves = self._elastic = self._group = None
+        self._on_failure = None
 
     def _handle(self, rank: int) -> EngineHandle:
         try:

@@ -177,6 +177,7 @@ CROWD = Told(
         "rank": lambda rank: f"for rank {rank}",
         "prompt": _prompt,
         "max_tokens": _tokens_max,
+        "simulated": lambda callers: f"in simulation {callers} callers only",
     },
 )
 SAMPLE = Told(

@@ -15,6 +15,7 @@ import pytest
 from harness.cli import matrix_cmd
 from harness.matrix.columns import Start
 from harness.matrix.model import Column
+from harness.journal import Journal
 from harness.matrix.store import CellStore
 from harness.results import ScenarioResult, VerdictResult
 from harness.runner import RunOptions
@@ -272,7 +273,7 @@ def test_cell_that_finds_no_room_is_named_and_ends_nothing(
         written.append(data)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(CellStore, "_write", full)
+    monkeypatch.setattr(Journal, "_write", full)
     code, document, result = matrix()
     assert (code, len(document["cells"]), len(written)) == (3, 6, 1)
     assert f"cannot write {tmp_path / 'out' / 'cells.jsonl'}: No space left" in result.stderr

@@ -20,8 +20,8 @@ PAIRS = {
 """Mutant → scenario, in whose plain order of events nothing shows."""
 BUDGET = 15
 """Schedules of each strategy."""
-SEEDS = (0, 4)
-"""Of thirty seeds random walks miss them with 25, 29 and 8; stalls kill them with all thirty."""
+SEEDS = (4, 7)
+"""Of twelve seeds random walks miss them with 11, 12 and 3; stalls kill them with each of those."""
 
 
 def hunted(mutant: str, strategy: str, seed: int):

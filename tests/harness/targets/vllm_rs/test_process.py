@@ -378,5 +378,7 @@ def test_the_process_heeds_signals_that_we_ignore_or_block(number):
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         signal.signal(number, before)
     masks = dict(line.split(":\t") for line in told.splitlines() if line.startswith("Sig"))
-    assert int(masks["SigIgn"], 16) == 0
-    assert int(masks["SigBlk"], 16) == 0
+    # Two are the C library's own; nobody else may say anything of them.
+    ours = sum(1 << (each - 1) for each in signal.valid_signals())
+    assert int(masks["SigIgn"], 16) & ours == 0
+    assert int(masks["SigBlk"], 16) & ours == 0
