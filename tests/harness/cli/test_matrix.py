@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.cli import matrix_cmd
+from harness.journal import Journal
 from harness.matrix.columns import Start
 from harness.matrix.model import Column
-from harness.journal import Journal
 from harness.matrix.store import CellStore
 from harness.results import ScenarioResult, VerdictResult
 from harness.runner import RunOptions
