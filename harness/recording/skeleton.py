@@ -37,6 +37,8 @@ from harness.scenario.writing import scenario_text
 
 OPERATIONS_MAX = 300
 """Requests and calls of a scenario; nobody reads more."""
+MESSAGE_MAX = 200
+"""Longest text of a failure, in characters, that is expected again."""
 PROMPT_MAX = 128
 """Token ids of a prompt that are carried over."""
 REFERENCE = "https://github.com/vllm-project/vllm"
@@ -267,6 +269,17 @@ class Skeleton:
         self._frontend(step, call.client_index)
         return step
 
+    def _replied(self, call: Call) -> dict[str, Any]:
+        """How a call ended; the caller is told the failure of the lowest engine."""
+        failures = [one.failure for _, one in sorted(call.answers.items()) if one.failure]
+        if len(call.answers) > 1:
+            self._session.notes["when each engine answered a call: all do at once here"] += 1
+        if not failures:
+            self._session.notes["what a call returned: its expectation says that it finished"] += 1
+            return {"op": call.name, "outcome": "finished"}
+        found = {"op": call.name, "outcome": "failed"}
+        return found | {"message": failures[0]} if len(failures[0]) <= MESSAGE_MAX else found
+
     def _expectations(self) -> None:
         """How each operation ended that came to its end before an engine died."""
         ends: list[dict[str, Any]] = []
@@ -281,7 +294,6 @@ class Skeleton:
                     found["tokens"] = one.tokens
                 ends.append(found)
             elif word == REPLIED:
-                failed = any(answer.failure is not None for answer in one.answers.values())
-                ends.append({"op": one.name, "outcome": "failed" if failed else "finished"})
+                ends.append(self._replied(one))
         self._steps += [{"expect": found} for found in ends]
         self._steps += [{"fence": True}, {"expect": {"healthy": not self._dead}}]

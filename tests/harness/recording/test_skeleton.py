@@ -112,6 +112,8 @@ def test_a_recorded_failure_is_red_where_an_engine_would_not_fail(
     name = "utility/failing-beside-hanging"
     loaded, _ = skeleton_of(frames_of("0.33.0", name)[name], "0.33.0", name)
     assert "fail: boom" in loaded.text
+    assert "message: boom" in loaded.text
+    assert "# - when each engine answered a call: all do at once here" in loaded.text
     loaded.path.write_text(loaded.text.replace("fail: boom", "reply: 1"))
     from harness.scenario.loader import load
 
