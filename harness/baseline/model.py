@@ -90,14 +90,18 @@ class Pin(_Window):
     that is accepted.
     """
 
-    judged: list[Text] = Field(default_factory=list)
-    not_judged: list[Text] = Field(default_factory=list)
+    judged: list[Text] = Field(
+        default_factory=list, description="ids of scenarios that have to be judged"
+    )
+    not_judged: list[Text] = Field(
+        default_factory=list, description="ids of scenarios that need not be"
+    )
 
 
 class Waiver(_Window):
     """One accepted violation. It is valid up to and including the day ``expires``, in UTC."""
 
-    scenario: Text
+    scenario: Text = Field(description="id of the scenario")
     invariant: Text = Field(
         description="invariant id, or 'expectation' for an expectation of the scenario itself"
     )
@@ -119,5 +123,7 @@ class Baseline(Strict):
     """One baseline file."""
 
     format: Literal[1] = Field(description="version of the file format: 1")
-    pins: list[Pin] = Field(default_factory=list)
-    waivers: list[Waiver] = Field(default_factory=list)
+    pins: list[Pin] = Field(
+        default_factory=list, description="what was judged on which target and releases"
+    )
+    waivers: list[Waiver] = Field(default_factory=list, description="accepted violations")

@@ -14,7 +14,7 @@ from harness.docs.formats_table import formats_table
 from harness.docs.limits import limits
 from harness.docs.markdown import table
 from harness.docs.pictures import PICTURES, picture
-from harness.docs.schemas import document_keys, scenario_keys
+from harness.docs.schemas import baseline_keys, document_keys, scenario_keys
 from harness.docs.tables import (
     errors_table,
     events_table,
@@ -43,6 +43,7 @@ class UnknownTableError(ValueError):
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "baseline-keys": baseline_keys,
     "adapter-capabilities": lambda: table(
         ("capability", "for an adapter", "meaning"), adapter_tables.capability_rows()
     ),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness.baseline.schema import schema_text
 from harness.docs.markdown import code, list_of, prose, table
 from harness.reports.schema import schema_of
 from harness.scenario.schema import scenario_schema
@@ -196,6 +197,11 @@ SCENARIO = "A scenario"
 def scenario_keys() -> str:
     """Every key of a scenario file."""
     return SchemaPages(scenario_schema(), SCENARIO).text()
+
+
+def baseline_keys() -> str:
+    """Every key of a baseline file."""
+    return SchemaPages(json.loads(schema_text()), "A baseline", "Baseline").text()
 
 
 def document_keys(name: str) -> str:
