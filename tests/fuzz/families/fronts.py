@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import zlib
 from pathlib import Path
 from random import Random  # noqa: TID251
@@ -73,6 +74,11 @@ HEADERS = (
 )  # fmt: skip
 
 
+READY = b"ready to accept requests"
+START_S = 60
+"""Longest start; a safety net."""
+
+
 class Servers:
     """The server and its engines; started once for each process that fuzzes."""
 
@@ -88,9 +94,10 @@ class Servers:
         )
         (folder / "engines.yaml").write_text(BEHAVIOUR, encoding="utf-8")
         self.log = folder / "log"
+        self.log.touch()
         self.port, self.grpc_port, handshake = _ports(3)
         environment = {
-            **os.environ, "VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1", "RUST_LOG": "error",
+            **os.environ, "VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1", "RUST_LOG": "error,vllm_server=info",
         }  # fmt: skip
         frontend = [
             "frontend", "serve", str(folder / "model"), "--port", str(self.port), "--grpc-port", str(self.grpc_port),
@@ -107,36 +114,40 @@ class Servers:
             str(folder / "engines.yaml"),
         ]
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._heard = threading.Event()
         try:
-            with self.log.open("wb") as log:
-                for arguments in (frontend, engines):
-                    command = [sys.executable, "-m", "harness.cli", *arguments]
-                    self._processes.append(
-                        subprocess.Popen(
-                            command, stdout=log, stderr=log, env=environment, start_new_session=True
-                        )
-                    )
+            for arguments in (frontend, engines):
+                command = [sys.executable, "-m", "harness.cli", *arguments]
+                process = subprocess.Popen(
+                    command,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    start_new_session=True,
+                )
+                self._processes.append(process)
+                threading.Thread(target=self._keep, args=(process,), daemon=True).start()
             self._wait()
         except BaseException:
             self.close()
             raise
 
-    def _wait(self) -> None:
-        """Wait until it answers: by connecting, which needs no pause."""
-        import time
+    def _keep(self, process: subprocess.Popen[bytes]) -> None:
+        """Write down what a process says; wake whoever waits when it is ready, or has ended."""
+        assert process.stdout is not None
+        with self.log.open("ab", buffering=0) as log, process.stdout as lines:
+            for line in lines:
+                log.write(line)
+                if READY in line:
+                    self._heard.set()
+        process.wait()
+        self._heard.set()
 
-        end = time.monotonic() + 60  # noqa: TID251  (a safety net)
-        while time.monotonic() < end:  # noqa: TID251
-            self.alive()
-            try:
-                if self.http(
-                    b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-                ).startswith(b"HTTP/1.1 200"):
-                    return
-            except OSError:
-                self._processes[0].poll()
-                time.sleep(0.05)  # noqa: TID251  (nobody listens yet)
-        raise Finding(f"the server does not come up: {self.log.read_text()[-800:]}")
+    def _wait(self) -> None:
+        """Wait until the server says that it takes requests."""
+        if not self._heard.wait(START_S):
+            raise Finding(f"the server does not come up: {self.log.read_text()[-800:]}")
+        self.alive()
 
     def alive(self) -> None:
         """Raise ``Finding`` if one of the processes has ended."""
