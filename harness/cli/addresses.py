@@ -12,6 +12,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 FORMS = "HOST:PORT, tcp://HOST:PORT or ipc:///PATH"
 _TCP = re.compile(r"(?P<host>[^\s:/\[\]]+):(?P<port>[0-9]+)")
 _PORT_MAX = 65_535
+_JOINING = (
+    ("--handshake", "Where the frontend answers HELLO."),
+    ("--input", "Where a bootstrapped frontend sends requests."),
+    ("--output", "Where a bootstrapped frontend takes outputs."),
+    ("--coordinator-input", "Where the coordinator publishes."),
+    ("--coordinator-output", "Where the coordinator takes wave notices."),
+)
 
 
 def full_address(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
@@ -35,6 +42,25 @@ def full_address(_context: click.Context, _option: click.Parameter, text: str | 
         msg = f"{text!r}: a port is a number from 1 to {_PORT_MAX}"
         raise click.BadParameter(msg)
     return f"tcp://{rest}"
+
+
+def joining_options(command: Command) -> Command:
+    """Add the addresses at which engines join a frontend."""
+    for name, help_text in reversed(_JOINING):
+        command = address_option(name, help_text)(command)
+    return command
+
+
+def start_rank_option(command: Command) -> Command:
+    """Add the global rank of the first engine."""
+    return click.option(
+        "--start-rank",
+        metavar="S",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help="Global rank of the first.",
+    )(command)
 
 
 def address_option(name: str, help_text: str) -> Callable[[Command], Command]:

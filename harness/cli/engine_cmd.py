@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from client.protocol.profiles import NEWEST, RELEASES, Profile, profile_for
 from client.protocol.transport import TransportError
 from client.transports.sockets import ZmqTransport
-from harness.cli.addresses import address_option
+from harness.cli.addresses import joining_options, start_rank_option
 from harness.cli.gate_lines import GateLines
 from harness.cli.output import CommandError, unknown_word, usage_error
 from harness.interruption import listened
@@ -128,20 +128,9 @@ A behaviour file is a list of engines with rules; docs/scenarios.md has all keys
 A line "go" on standard input opens the gate go.
 """,
 )
-@address_option("--handshake", "Where the frontend answers HELLO.")
-@address_option("--input", "Where a bootstrapped frontend sends requests.")
-@address_option("--output", "Where a bootstrapped frontend takes outputs.")
-@address_option("--coordinator-input", "Where the coordinator publishes.")
-@address_option("--coordinator-output", "Where the coordinator takes wave notices.")
+@joining_options
 @click.option("--engines", metavar="N", type=click.IntRange(min=1), required=True, help="How many.")
-@click.option(
-    "--start-rank",
-    metavar="S",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Global rank of the first.",
-)
+@start_rank_option
 @click.option(
     "--behaviour",
     metavar="FILE",

@@ -14,7 +14,7 @@ import click
 from client.protocol.profiles import NEWEST, RELEASES, profile_for
 from client.protocol.transport import TransportError
 from harness.capture.file import CaptureFileError
-from harness.cli.addresses import address_option, full_address
+from harness.cli.addresses import full_address, joining_options, start_rank_option
 from harness.cli.engine_cmd import (
     HINT_S,
     BehaviourFile,
@@ -73,20 +73,9 @@ _SUFFIXES = ("input", "output", "coordinator-input", "coordinator-output")
 
 
 @click.command("record", epilog=EPILOG)
-@address_option("--handshake", "Where the frontend answers HELLO.")
-@address_option("--input", "Where a bootstrapped frontend sends requests.")
-@address_option("--output", "Where a bootstrapped frontend takes outputs.")
-@address_option("--coordinator-input", "Where the coordinator publishes.")
-@address_option("--coordinator-output", "Where the coordinator takes wave notices.")
+@joining_options
 @click.option("--engines", metavar="N", type=click.IntRange(min=1), help="How many there are.")
-@click.option(
-    "--start-rank",
-    metavar="S",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Global rank of the first.",
-)
+@start_rank_option
 @click.option(
     "--behaviour",
     metavar="FILE",
