@@ -7,6 +7,7 @@ takes, whatever frontend is at the other end, and the engine does not notice.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -102,58 +103,63 @@ class Tape:
 
     def frames(self) -> list[Frame]:
         """Return the messages with the names of their sockets, times from the first one on."""
-        names = _Names(self._addresses, Codec(self.profile))
+        names = SocketNames(self._addresses, Codec(self.profile))
         start = self._passed[0].time_us if self._passed else 0
-        return [
-            Frame(
-                n=n,
-                time_us=passed.time_us - start,
-                engine=passed.engine,
-                socket=names.name(passed),
-                direction=passed.direction,
-                frames=passed.frames,
+        found = []
+        for n, passed in enumerate(self._passed):
+            name = names.name(passed.engine, passed.kind, passed.endpoint)
+            names.learn(passed.engine, name, passed.direction, passed.frames)
+            found.append(
+                Frame(
+                    n=n,
+                    time_us=passed.time_us - start,
+                    engine=passed.engine,
+                    socket=name,
+                    direction=passed.direction,
+                    frames=passed.frames,
+                )
             )
-            for n, passed in enumerate(self._passed)
-        ]
+        return found
 
 
-class _Names:
-    """Tells sockets apart by their addresses, which the frontend says in INIT."""
+class SocketNames:
+    """Tells sockets of engines apart by their addresses, which the frontend says in INIT."""
 
     def __init__(self, addresses: JoinAddresses, codec: Codec) -> None:
         self._handshake = addresses.handshake
         self._codec = codec
-        self._init: dict[int, Init | None] = {}
         self._known = addresses.as_init()
+        self.inits: dict[int, Init] = {}
+        """Rank → the INIT that it got."""
 
-    def name(self, passed: Passed) -> str:
-        if passed.kind is SocketKind.XSUB:
+    def name(self, rank: int, kind: SocketKind, endpoint: str) -> str:
+        """What a socket of an engine is, one of ``SOCKETS``, by its type and address."""
+        if kind is SocketKind.XSUB:
             return COORDINATOR_INPUT
-        if passed.kind is SocketKind.DEALER:
-            if passed.endpoint != self._handshake:
-                return INPUT
-            self._read_init(passed)
-            return HANDSHAKE
-        init = self._init.get(passed.engine, self._known)
-        if init is not None and passed.endpoint == init.coordinator_output:
-            return COORDINATOR_OUTPUT
-        return OUTPUT
+        if kind is SocketKind.DEALER:
+            return HANDSHAKE if endpoint == self._handshake else INPUT
+        init = self.inits.get(rank, self._known)
+        is_coordinator = init is not None and endpoint == init.coordinator_output
+        return COORDINATOR_OUTPUT if is_coordinator else OUTPUT
 
-    def _read_init(self, passed: Passed) -> None:
-        if passed.direction == TO_ENGINE and len(passed.frames) == 1:
-            try:
-                self._init[passed.engine] = self._codec.decode_init(passed.frames[0])
-            except DecodeError:
-                return  # something else that a hostile frontend said; the engine reports it
+    def learn(self, rank: int, name: str, direction: Direction, frames: Sequence[bytes]) -> None:
+        """Take the addresses of an INIT, if this message is one."""
+        if name == HANDSHAKE and direction == TO_ENGINE and len(frames) == 1:
+            # Something else that a hostile frontend said is reported by the engine.
+            with contextlib.suppress(DecodeError):
+                self.inits[rank] = self._codec.decode_init(frames[0])
 
 
-class RecordingTransport:
-    """A ``Transport`` of one engine whose messages are written down."""
+class PassingTransport:
+    """A ``Transport`` of one engine around another one; ``wrapped`` says what becomes of a socket."""
 
-    def __init__(self, tape: Tape, rank: int, inner: Transport) -> None:
-        self._tape = tape
+    def __init__(self, rank: int, inner: Transport) -> None:
         self._rank = rank
         self._inner = inner
+
+    def wrapped(self, socket: Socket) -> Socket:
+        """The socket that the engine gets."""
+        raise NotImplementedError
 
     def endpoint(self, name: str) -> str:
         """Make a fresh address of the inner transport."""
@@ -163,29 +169,23 @@ class RecordingTransport:
         self, kind: SocketKind, endpoint: str, options: SocketOptions = DEFAULT_OPTIONS
     ) -> Socket:
         """Open a socket of the inner transport and bind it."""
-        return RecordingSocket(
-            self._tape, self._rank, await self._inner.bind(kind, endpoint, options)
-        )
+        return self.wrapped(await self._inner.bind(kind, endpoint, options))
 
     async def connect(
         self, kind: SocketKind, endpoint: str, options: SocketOptions = DEFAULT_OPTIONS
     ) -> Socket:
         """Open a socket of the inner transport and connect it."""
-        return RecordingSocket(
-            self._tape, self._rank, await self._inner.connect(kind, endpoint, options)
-        )
+        return self.wrapped(await self._inner.connect(kind, endpoint, options))
 
     def close(self) -> None:
         """Close the inner transport."""
         self._inner.close()
 
 
-class RecordingSocket:
-    """A socket whose messages are written down: sent ones before they leave."""
+class PassingSocket:
+    """The part of a socket around another one that only passes on."""
 
-    def __init__(self, tape: Tape, rank: int, inner: Socket) -> None:
-        self._tape = tape
-        self._rank = rank
+    def __init__(self, inner: Socket) -> None:
         self._inner = inner
 
     @property
@@ -197,6 +197,31 @@ class RecordingSocket:
     def endpoint(self) -> str:
         """The address it is bound or connected to."""
         return self._inner.endpoint
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._inner.close()
+
+
+class RecordingTransport(PassingTransport):
+    """A ``Transport`` of one engine whose messages are written down."""
+
+    def __init__(self, tape: Tape, rank: int, inner: Transport) -> None:
+        super().__init__(rank, inner)
+        self._tape = tape
+
+    def wrapped(self, socket: Socket) -> Socket:
+        """Write down what passes."""
+        return RecordingSocket(self._tape, self._rank, socket)
+
+
+class RecordingSocket(PassingSocket):
+    """A socket whose messages are written down: sent ones before they leave."""
+
+    def __init__(self, tape: Tape, rank: int, inner: Socket) -> None:
+        super().__init__(inner)
+        self._tape = tape
+        self._rank = rank
 
     async def send(self, frames: Sequence[bytes]) -> None:
         """Send one message. Written down first: the answer may be there before we go on."""
@@ -212,7 +237,3 @@ class RecordingSocket:
         frames = await self._inner.recv()
         self._tape.add(self._rank, self._inner, TO_ENGINE, frames)
         return frames
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._inner.close()

@@ -126,7 +126,7 @@ async def record_engines(setup: Engines, sink: Sink, seconds: float | None) -> E
         try:
             with setup.lines(gates):
                 await until.wait()
-            ended.joined = tuple(rank for rank in setup.ranks if tap.inits.get(rank)
+            ended.joined = tuple(rank for rank in setup.ranks if tap.names.inits.get(rank)
                                  or cluster.has_joined(rank))  # fmt: skip
             await drained(lambda: [watch.socket for watch in tap.watches])
         finally:

@@ -7,24 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from client.protocol.codec import Codec, DecodeError
-from client.protocol.messages import Init
+from client.protocol.codec import Codec
 from client.protocol.profiles import Profile
-from client.protocol.transport import (
-    DEFAULT_OPTIONS,
-    Socket,
-    SocketKind,
-    SocketOptions,
-    Transport,
-)
+from client.protocol.transport import Socket, Transport
 from harness.capture.recording import (
-    COORDINATOR_INPUT,
-    COORDINATOR_OUTPUT,
     FROM_ENGINE,
-    HANDSHAKE,
     INPUT,
-    OUTPUT,
     TO_ENGINE,
+    PassingSocket,
+    PassingTransport,
+    SocketNames,
 )
 from harness.recording.sink import Sink
 from harness.recording.watching import Watch
@@ -48,33 +40,14 @@ class Tap:
         left: Callable[[], None],
     ) -> None:
         self._transport = transport
-        self._codec = Codec(profile)
-        self._addresses = addresses
+        self.names = SocketNames(addresses, Codec(profile))
         self._left = left
         self.sink = sink
         self.watches: list[Watch] = []
-        self.inits: dict[int, Init] = {}
 
     def transport_of(self, rank: int) -> Transport:
         """Return the transport of one engine."""
         return _Transport(self, rank, self._transport)
-
-    def name(self, rank: int, kind: SocketKind, endpoint: str) -> str:
-        """Tell what a socket of an engine is, by its type and address."""
-        if kind is SocketKind.XSUB:
-            return COORDINATOR_INPUT
-        if kind is SocketKind.DEALER:
-            return HANDSHAKE if endpoint == self._addresses.handshake else INPUT
-        init = self.inits.get(rank, self._addresses.as_init())
-        is_coordinator = init is not None and endpoint == init.coordinator_output
-        return COORDINATOR_OUTPUT if is_coordinator else OUTPUT
-
-    def learn(self, rank: int, frames: Sequence[bytes]) -> None:
-        """Take the addresses of an INIT."""
-        try:
-            self.inits[rank] = self._codec.decode_init(frames[0])
-        except DecodeError:
-            return  # the engine reports it
 
     def watch(self, socket: Socket) -> None:
         """Notice when the frontend leaves an input socket."""
@@ -91,55 +64,31 @@ class Tap:
             watch.stop()
 
 
-class _Transport:
+class _Transport(PassingTransport):
     """A ``Transport`` of one engine."""
 
     def __init__(self, tap: Tap, rank: int, inner: Transport) -> None:
+        super().__init__(rank, inner)
         self._tap = tap
-        self._rank = rank
-        self._inner = inner
 
-    def endpoint(self, name: str) -> str:
-        return self._inner.endpoint(name)
-
-    async def bind(
-        self, kind: SocketKind, endpoint: str, options: SocketOptions = DEFAULT_OPTIONS
-    ) -> Socket:
-        """Open a socket that is none of the protocol's."""
-        return await self._inner.bind(kind, endpoint, options)
-
-    async def connect(
-        self, kind: SocketKind, endpoint: str, options: SocketOptions = DEFAULT_OPTIONS
-    ) -> Socket:
-        inner = await self._inner.connect(kind, endpoint, options)
-        name = self._tap.name(self._rank, kind, endpoint)
+    def wrapped(self, socket: Socket) -> Socket:
+        name = self._tap.names.name(self._rank, socket.kind, socket.endpoint)
         if name == INPUT:
-            self._tap.watch(inner)
-        return _Socket(self._tap, self._rank, name, inner)
-
-    def close(self) -> None:
-        self._inner.close()
+            self._tap.watch(socket)
+        return _Socket(self._tap, self._rank, name, socket)
 
 
-class _Socket:
+class _Socket(PassingSocket):
     """A socket whose messages are written down once they were sent or received.
 
     Nothing runs between a send and the line about it: these sockets never let a sender wait.
     """
 
     def __init__(self, tap: Tap, rank: int, name: str, inner: Socket) -> None:
+        super().__init__(inner)
         self._tap = tap
         self._rank = rank
         self._name = name
-        self._inner = inner
-
-    @property
-    def kind(self) -> SocketKind:
-        return self._inner.kind
-
-    @property
-    def endpoint(self) -> str:
-        return self._inner.endpoint
 
     async def send(self, frames: Sequence[bytes]) -> None:
         await self._inner.send(frames)
@@ -148,9 +97,5 @@ class _Socket:
     async def recv(self) -> list[bytes]:
         frames = await self._inner.recv()
         self._tap.sink.take(self._rank, self._name, TO_ENGINE, frames)
-        if self._name == HANDSHAKE and len(frames) == 1:
-            self._tap.learn(self._rank, frames)
+        self._tap.names.learn(self._rank, self._name, TO_ENGINE, frames)
         return frames
-
-    def close(self) -> None:
-        self._inner.close()
