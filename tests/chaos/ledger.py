@@ -1,12 +1,12 @@
-"""What each trial came to, one line of JSON each, so that a run can be stopped and taken up."""
+"""What each trial came to, so that a run can be stopped and taken up."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
 from tests.chaos.trial import Kill
+from tests.support import ledger
 
 
 class Ledger:
@@ -24,35 +24,21 @@ class Ledger:
         """
         self._path = path
         self.kills: dict[int, Kill] = {}
-        head, kills = _read(path) if resume else ("", [])
-        if head not in ("", asked):
-            msg = f"{path} is about another run ({head}); leave --resume out, or give another --out"
+        about, rows = ledger.taken_up(path) if resume else ("", [])
+        if about not in ("", asked):
+            msg = (
+                f"{path} is about another run ({about}); leave --resume out, or give another --out"
+            )
             raise ValueError(msg)
-        self.kills = {kill.number: kill for kill in kills}
-        lines = [json.dumps({"asked": asked}), *(json.dumps(kill.to_json()) for kill in kills)]
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        self.kills = {kill.number: kill for kill in (Kill(**row) for row in rows)}
+        ledger.begin(path, asked, (kill.to_json() for kill in self.kills.values()))
 
     def add(self, kill: Kill) -> None:
         """Keep a result, at once."""
         self.kills[kill.number] = kill
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(kill.to_json()) + "\n")
+        ledger.add(self._path, kill.to_json())
 
     def left(self, numbers: Iterable[int]) -> list[int]:
         """Those that were not tried, and those that found something: it may be mended."""
         done = {number for number, kill in self.kills.items() if not kill.findings}
         return [number for number in numbers if number not in done]
-
-
-def _read(path: Path) -> tuple[str, list[Kill]]:
-    if not path.exists():
-        return "", []
-    head, *rest = path.read_text(encoding="utf-8").splitlines() or ["{}"]
-    kills: dict[int, Kill] = {}
-    for line in rest:
-        try:
-            kill = Kill(**json.loads(line))
-        except (ValueError, TypeError):
-            continue  # the line that was being written when the run was stopped: tried again
-        kills[kill.number] = kill
-    return json.loads(head).get("asked", ""), list(kills.values())

@@ -1,12 +1,14 @@
-"""Rounds that were run, one line of JSON each, so that a run can be stopped and taken up."""
+"""Rounds that were run, so that a run can be stopped and taken up."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+from tests.support import ledger
 
 SEEN = (".py", ".yaml", ".json", ".toml")
 FOLDERS = ("client", "mock_engines", "harness", "scenarios", "tests", "golden")
@@ -35,19 +37,14 @@ class Ledger:
     def __init__(self, path: Path, tree: str) -> None:
         """Take up the file; rounds of another tree say nothing of this one, and are dropped."""
         self._path = path
-        self.rounds: list[Round] = []
-        head, rounds = _read(path)
-        if head == tree:
-            self.rounds = rounds
-        lines = [json.dumps({"tree": tree}), *(json.dumps(asdict(each)) for each in self.rounds)]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        about, rows = ledger.taken_up(path)
+        self.rounds = [_round(row) for row in rows] if about == tree else []
+        ledger.begin(path, tree, (asdict(each) for each in self.rounds))
 
     def add(self, done: Round) -> None:
         """Take a round, on disk at once."""
         self.rounds.append(done)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(done)) + "\n")
+        ledger.add(self._path, asdict(done))
 
     def left(self, group: str, times: int) -> list[int]:
         """Numbers of the rounds of a group that are still to run."""
@@ -55,21 +52,8 @@ class Ledger:
         return [number for number in range(1, times + 1) if number not in there]
 
 
-def _read(path: Path) -> tuple[str, list[Round]]:
-    if not path.exists():
-        return "", []
-    head, *rest = path.read_text(encoding="utf-8").splitlines() or ["{}"]
-    rounds = []
-    for line in rest:
-        try:
-            told = json.loads(line)
-            rounds.append(Round(**{**told, "red": tuple(told["red"])}))
-        except (ValueError, TypeError, KeyError):
-            continue  # the line that was being written when the run was stopped: run again
-    try:
-        return str(json.loads(head).get("tree", "")), rounds
-    except ValueError:
-        return "", []
+def _round(row: dict[str, Any]) -> Round:
+    return Round(**{**row, "red": tuple(row["red"])})
 
 
 def tree_digest(root: Path, folders: Iterable[str] = FOLDERS) -> str:

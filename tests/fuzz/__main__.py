@@ -6,7 +6,6 @@ Example: ``python -m tests.fuzz outputs --inputs 1000000 --seed 1 --resume``.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import sys
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import click
 
+from harness.journal import Journal
 from tests.fuzz import driver, registry
 from tests.fuzz.driver import BLOCK, Tally
 from tests.fuzz.model import CORPUS
@@ -30,27 +30,21 @@ KEPT_MAX = 20
 
 
 class Ledger:
-    """Blocks that are done, one JSON line each; a torn last line is ignored."""
+    """Blocks that are done."""
 
     def __init__(self, name: str, seed: int, *, resume: bool) -> None:
-        self._path = STATE / f"{name}-{seed}.jsonl"
-        self.done: dict[int, tuple[int, dict[str, int], int]] = {}
         STATE.mkdir(parents=True, exist_ok=True)
-        if not resume:
-            self._path.write_text("", encoding="utf-8")
-        elif self._path.exists():
-            for line in self._path.read_text(encoding="utf-8").splitlines():
-                try:
-                    row = json.loads(line)
-                except ValueError:
-                    continue
-                self.done[row["block"]] = (row["inputs"], row["outcomes"], row["findings"])
+        self._journal = Journal(STATE / f"{name}-{seed}.jsonl", fresh=not resume)
+        self.done: dict[int, tuple[int, dict[str, int], int]] = {
+            row["block"]: (row["inputs"], row["outcomes"], row["findings"])
+            for row in self._journal.lines
+        }
 
     def add(self, number: int, inputs: int, outcomes: dict[str, int], findings: int) -> None:
         """Note a block."""
-        row = {"block": number, "inputs": inputs, "outcomes": outcomes, "findings": findings}
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        self._journal.add(
+            {"block": number, "inputs": inputs, "outcomes": outcomes, "findings": findings}
+        )
 
 
 def _blocks(inputs: int) -> Iterator[tuple[int, int]]:

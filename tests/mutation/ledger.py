@@ -1,15 +1,15 @@
-"""What each mutant came to, one line of JSON each, so that a run can be stopped and taken up."""
+"""What each mutant came to, so that a run can be stopped and taken up."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.mutation.mutants import Mutant
 from tests.mutation.trial import OURS
+from tests.support import ledger
 
 KILLS = ("failed", "import", "crash", "timeout")
 
@@ -32,42 +32,23 @@ class Ledger:
         self._path = path
         self.digest = digest
         self.entries: dict[str, Entry] = {}
-        head, entries = _read(path)
-        if head == digest:
+        about, rows = ledger.taken_up(path)
+        entries = {row["name"]: Entry(**row) for row in rows}
+        if about == digest:
             self.entries = entries
         elif keep_kills:
             self.entries = {n: e for n, e in entries.items() if e.end in KILLS}
-        lines = [
-            json.dumps({"tree": digest}),
-            *(json.dumps(asdict(e)) for e in self.entries.values()),
-        ]
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        ledger.begin(path, digest, (asdict(e) for e in self.entries.values()))
 
     def add(self, entry: Entry, *, keep: bool = True) -> None:
         """Take a result; ``keep``: on disk too, at once."""
         self.entries[entry.name] = entry
-        if not keep:
-            return
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(entry)) + "\n")
+        if keep:
+            ledger.add(self._path, asdict(entry))
 
     def left(self, mutants: Iterable[Mutant]) -> list[Mutant]:
         """Those without a result."""
         return [mutant for mutant in mutants if mutant.name not in self.entries]
-
-
-def _read(path: Path) -> tuple[str, dict[str, Entry]]:
-    if not path.exists():
-        return "", {}
-    head, *rest = path.read_text(encoding="utf-8").splitlines() or ["{}"]
-    entries: dict[str, Entry] = {}
-    for line in rest:
-        try:
-            entry = Entry(**json.loads(line))
-        except (ValueError, TypeError):
-            continue  # the line that was being written when the run was stopped: tried again
-        entries[entry.name] = entry
-    return json.loads(head).get("tree", ""), entries
 
 
 def digest_of(root: Path) -> str:
