@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import tomllib
-import typing
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,6 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner
-from pydantic import BaseModel
 
 from harness.cli.main import cli
 from harness.docs import TABLES, main, regenerated
@@ -25,6 +23,7 @@ from harness.mutants import discover as discover_mutants
 from harness.scenario import checks_utilities, checks_values, model, selection
 from harness.verdict import ExitCode
 from mock_engines.behaviours import model as behaviours
+from tests.support.models import models_of, words_of
 from tests.support.pages import shown_line
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -276,26 +275,6 @@ def test_documented_make_targets_exist():
 # --- the page on scenarios --------------------------------------------------------------------
 
 
-def models_of(annotation: object) -> Iterator[type[BaseModel]]:
-    """Every model inside an annotation, and inside the fields of those."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-        for info in annotation.model_fields.values():
-            yield from models_of(info.annotation)
-    for part in typing.get_args(annotation):
-        yield from models_of(part)
-
-
-def words_of(annotation: object) -> Iterator[str]:
-    """Every word that an annotation allows."""
-    parts = typing.get_args(annotation)
-    if typing.get_origin(annotation) is typing.Literal:
-        yield from (part for part in parts if isinstance(part, str))
-    else:
-        for part in parts:
-            yield from words_of(part)
-
-
 MODELS = sorted(set(models_of(model.Scenario)), key=lambda cls: cls.__name__)
 
 
@@ -311,7 +290,7 @@ def test_scenarios_page_names_every_key_and_every_word_in_code(cls):
     known = words_in_code((DOCS / "scenarios.md").read_text(encoding="utf-8"))
     wanted = set(cls.model_fields)
     for info in cls.model_fields.values():
-        wanted |= set(words_of(info.annotation))
+        wanted |= {word for word in words_of(info.annotation) if isinstance(word, str)}
     assert sorted(wanted - known) == []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from harness.authoring.words.taking_part import topology_sentences
 from harness.authoring.words.told import OneOf, Told, listed, ordinal, ranks_text, shown, who
 from harness.scenario import model, selection
 from mock_engines.behaviours import model as behaviour
+from tests.support.models import models_of, words_of
 
 ELSEWHERE = {
     model.Scenario: {
@@ -29,26 +29,6 @@ ELSEWHERE = {
     model.LinkStep: {"clear"},
 }
 """Keys told by other means, each with a test of its own here or in ``test_explanation``."""
-
-
-def models_of(annotation: object) -> Iterator[type[BaseModel]]:
-    """Every model inside an annotation, and inside the fields of those."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-        for info in annotation.model_fields.values():
-            yield from models_of(info.annotation)
-    for part in typing.get_args(annotation):
-        yield from models_of(part)
-
-
-def words_of(annotation: object) -> Iterator[Any]:
-    """Every word that an annotation allows."""
-    parts = typing.get_args(annotation)
-    if typing.get_origin(annotation) is typing.Literal:
-        yield from parts
-    else:
-        for part in parts:
-            yield from words_of(part)
 
 
 MODELS = sorted(set(models_of(model.Scenario)), key=lambda cls: cls.__name__)
