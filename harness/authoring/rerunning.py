@@ -45,7 +45,7 @@ def run_again(words: Sequence[str], *, compact: bool = False) -> int:
         text=True,
         errors="replace",
     )
-    passing = _Passing()
+    passing = Passing()
     try:
         for line in child.stdout or ():
             passing.take(line)
@@ -58,7 +58,7 @@ def run_again(words: Sequence[str], *, compact: bool = False) -> int:
             child.stdout.close()
 
 
-class _Passing:
+class Passing:
     """Passes lines on, but those of what held and has no remark below it."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ def _environment(*, coloured: bool) -> dict[str, str]:
     return {**os.environ, **colour, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def _end(child: subprocess.Popen[str], passing: _Passing) -> None:
+def _end(child: subprocess.Popen[str], passing: Passing) -> None:
     # Not SIGINT: while its interpreter still starts, that would end in a traceback.
     with suppress(ProcessLookupError):
         child.send_signal(signal.SIGTERM)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.authoring import noticing
+from harness.authoring import noticing, rerunning
 from harness.authoring.noticing import CannotWatchError, Spot
 from harness.cli import watch_cmd
 from harness.cli.run_cmd import run_command
@@ -341,3 +341,18 @@ def test_interruption_while_something_is_played_leaves_no_process(
     assert "exit 130: interrupted" in rest
     assert rest.endswith("\ninterrupted\n")
     assert left_of(marker) == []
+
+
+def test_lines_of_what_held_are_left_out_but_for_those_with_a_remark(monkeypatch, capsys):
+    passing = rerunning.Passing()
+    lines = (
+        "held       a  0.33.0  (0.1 s)\n",
+        "held       b  0.33.0  (0.1 s)\n",
+        "           some.rule (should) is violated; --strict counts it\n",
+        "violated   c  0.33.0  (0.1 s)\n",
+        "held       d  0.33.0  (0.1 s)\n",
+        "3 held, 1 violated\n",
+    )
+    for line in lines:
+        passing.take(line)
+    assert capsys.readouterr().out == "".join(lines[i] for i in (1, 2, 3, 5))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.harness.pytest_plugin.conftest import TEXT
 
 pytest_plugins = ["pytester"]
 
+ROOT = Path(__file__).resolve().parents[3]
 QUIET = ("-p", "no:hypothesispytest", "-p", "no:cacheprovider", "-q")
 HEAVY = ("click", "msgspec", "pydantic", "zmq", "simpy", "client", "mock_engines", "harness.cli")
 """What a suite that has nothing to do with wavecheck must not pay for."""
@@ -157,3 +159,15 @@ def test_python_here_is_the_one_that_has_the_plugin(pytestconfig):
     assert pytestconfig.pluginmanager.hasplugin("wavecheck"), (
         f"{sys.executable} -m pip install -e ."
     )
+
+
+def test_scenarios_of_a_clone_are_played_with_pytest_alone():
+    """As the README says it, with the extra `[pytest]`: no plugin that only our own tests have."""
+    command = [sys.executable, "-m", "pytest", "scenarios/", "-q", "-k", "stale-first-request"]
+    command += ["-p", "no:timeout", "-p", "no:cov", "-p", "no:cacheprovider"]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    said = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert " passed" in said.stdout
