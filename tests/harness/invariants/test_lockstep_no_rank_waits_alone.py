@@ -257,6 +257,12 @@ def test_wake_up_of_a_wave_that_is_over_is_not_blamed_for_what_a_later_one_misse
     ahead = (moved(0, wave=2), moved(1, wave=2))
     short, _ = why(wave(1, 0), late, *ahead, add(0, "a", wave=2))
     assert short == "engine 0 sent no start_wave for its ADD of wave 2 (#8)"
+    # The caller is behind: what the rank ignored is past for the rank, though not for the caller.
+    behind = (moved(0, wave=1), moved(1, wave=3), moved(0, running=True, wave=1))
+    late = StartWaveIgnored(1, 1, 1, "it leaves this rank out")
+    short, lines = why(wave(1, 1, 1), late, *behind)
+    assert short == "engine 0 began to run at #8, and sent no start_wave"
+    assert not any("ignored" in line for line in lines)
 
 
 def test_rank_that_a_wake_up_of_a_past_wave_made_run_is_told():
@@ -340,9 +346,12 @@ def test_call_that_came_behind_a_pause_without_an_answer_is_told():
 
 
 def test_events_that_a_report_names_are_its_witness():
-    found = hangs(RUNS, start(0, 0), wave(1, 0, 0), StartWaveIgnored(1, 0, 0, "it is paused"))
+    called = (utility("p", "pause"), seen(0, 1, "pause_scheduler"), seen(1, 2, "pause_scheduler"))
+    answered = reply(1, 2, "None", None, "pause_scheduler")
+    ignored = StartWaveIgnored(1, 0, 0, "the rank is paused")
+    found = hangs(*called, RUNS, answered, start(0, 0), wave(1, 0, 0), ignored)
     named = {int(seq) for seq in re.findall(r"#(\d+)", found.seen)}
-    assert named
+    assert {5, 6, 8} <= named
     assert named <= {*found.witness}
 
 
