@@ -378,6 +378,11 @@ def test_tracked_files_hold_none(pattern, sample):
     assert found == []
 
 
+def test_tracked_files_are_none_that_tools_leave_behind():
+    left = [path.name for path in tracked() if path.suffix in {".orig", ".rej", ".bak", ".pyc"}]
+    assert left == []
+
+
 def test_tracked_files_are_small():
     large = [path.name for path in tracked() if path.stat().st_size > 1 << 20]
     assert large == []
