@@ -48,17 +48,22 @@ def lines_of(capture: Capture) -> Iterator[dict[str, Any]]:
             "release": story.release,
         }
         for frame in story.frames:
-            yield {
-                "n": frame.n,
-                "time_us": frame.time_us,
-                "engine": frame.engine,
-                "socket": frame.socket,
-                "direction": frame.direction,
-                "frames": [part.hex() for part in frame.frames],
-            }
+            yield frame_line(frame)
         yield from story.events
         yield {"end": story.id, "frames": len(story.frames), "events": len(story.events)}
     yield {"complete": True, "stories": len(capture.stories)}
+
+
+def frame_line(frame: Frame) -> dict[str, Any]:
+    """The line of one message."""
+    return {
+        "n": frame.n,
+        "time_us": frame.time_us,
+        "engine": frame.engine,
+        "socket": frame.socket,
+        "direction": frame.direction,
+        "frames": [part.hex() for part in frame.frames],
+    }
 
 
 def write(capture: Capture, file: IO[str]) -> None:

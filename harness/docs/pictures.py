@@ -13,6 +13,7 @@ from pathlib import Path
 
 from client.protocol.profiles import profile_for
 from harness.play import play
+from harness.reports.diagram import row
 from harness.reports.told.lines import CALLERS, CLIENT, COORDINATOR, Line, read_line
 from harness.runner import make_spec
 from harness.scenario import selection
@@ -96,7 +97,9 @@ def picture(name: str) -> str:
     )
     lanes = [lane for lane in _ORDER if lane in used] + engines
     head = "".join(lane.center(WIDTH) for lane in lanes).rstrip()
-    rows = [f"{_row(line, lanes)}  {_words(line, asked.says)}".rstrip() for line in lines]
+    rows = [
+        f"{row(line, lanes, WIDTH).rstrip()}  {_words(line, asked.says)}".rstrip() for line in lines
+    ]
     return "\n".join(["```text", head, *rows, "```"]) + "\n"
 
 
@@ -121,22 +124,6 @@ def _loaded(scenario: str) -> LoadedScenario:
         return parse(scenario, Path("picture.yaml"), name="picture")
     (found,) = [each for each in selection.builtin() if each.id == scenario]
     return load(found.path)
-
-
-def _row(line: Line, lanes: list[str]) -> str:
-    """Lanes, with an arrow from the one to the other or a mark on one."""
-    middles = {lane: place * WIDTH + WIDTH // 2 for place, lane in enumerate(lanes)}
-    signs = [" "] * (WIDTH * len(lanes) - WIDTH // 2 + 1)
-    for middle in middles.values():
-        signs[middle] = "|"
-    source, target = middles[line.place.source], middles[line.place.target]
-    if source == target:
-        signs[source] = "*"
-        return "".join(signs)
-    low, high = sorted((source, target))
-    signs[low + 1 : high] = "-" * (high - low - 1)
-    signs[target + (1 if source > target else -1)] = "<" if source > target else ">"
-    return "".join(signs).rstrip()
 
 
 def _words(line: Line, says: dict[str, tuple[str, ...]]) -> str:

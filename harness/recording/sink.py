@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.capture.file import FORMAT_VERSION, HEADER_KEY, LIVE_KEY
+from harness.capture.file import FORMAT_VERSION, HEADER_KEY, LIVE_KEY, frame_line
 from harness.capture.recording import Direction, Frame
 from harness.capture.take import PLAYED
 from harness.recording.redaction import Redaction
@@ -95,16 +95,7 @@ class Sink:
             frame = self._redaction.of(frame)
         self.messages += 1
         self._sides.add(frame.direction)
-        self._write(
-            {
-                "n": frame.n,
-                "time_us": frame.time_us,
-                "engine": frame.engine,
-                "socket": frame.socket,
-                "direction": frame.direction,
-                "frames": [part.hex() for part in frame.frames],
-            }
-        )
+        self._write(frame_line(frame))
         self._told(frame)
 
     @property

@@ -32,7 +32,7 @@ def diagram(evidence: Sequence[str]) -> tuple[str, ...]:
         if line is None:
             rows.append(text)
             continue
-        drawn = _row(line, lanes, width)
+        drawn = row(line, lanes, width)
         rows.append(
             f"{f'#{line.seq}':<{numbers}} {_time(line):>{times}}  {drawn}  {line.place.text}"
         )
@@ -54,8 +54,8 @@ def _time(line: Line) -> str:
     return f"t={line.time_us / 1_000_000:.3f}s"
 
 
-def _row(line: Line, lanes: Sequence[str], width: int) -> str:
-    """One event: its lanes, and an arrow or a mark."""
+def row(line: Line, lanes: Sequence[str], width: int) -> str:
+    """One event: its lanes, ``width`` characters each, and an arrow or a mark."""
     signs = [" "] * (width * len(lanes))
     middles = {lane: place * width + width // 2 for place, lane in enumerate(lanes)}
     for middle in middles.values():
