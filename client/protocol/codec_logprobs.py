@@ -26,6 +26,7 @@ from client.protocol.codec_values import (
     read_row,
     read_u64s,
     refuse_ext,
+    shown,
 )
 from client.protocol.ids import U32_MAX
 from client.protocol.messages import Tensor
@@ -103,7 +104,7 @@ def _refuse_cu(rest: Sequence[Any], where: Where) -> None:
     place = Where(where.message, f"{where.field}.{_CU}")
     if rest and rest[0] is not None:
         counts = read_u64s(rest[0], place)
-        raise refuse_ext(place, f"expected nil for one request, got {list(counts)}")
+        raise refuse_ext(place, f"expected nil for one request, got {shown(list(counts))}")
 
 
 def _expect(tensor: Tensor, where: Where, dtypes: tuple[str, ...], rank: int) -> None:

@@ -18,7 +18,7 @@ FED = {
     "outputs": ("EngineCoreOutputs of every class", "4: nesting, keys that stand twice, `true` and `1`, texts"),
     "requests": ("ADD, ABORT, UTILITY, START_DP_WAVE", "1: nesting"),
     "utility": ("utility replies and their envelopes", "1: nesting"),
-    "tensors": ("tensors, logprobs, masks and aux frames", "3: products, digits, time"),
+    "tensors": ("tensors, logprobs, masks and aux frames", "4: products, digits, time, texts"),
     "handshake": ("HELLO of one engine, at a client", "2: keys that stand twice, what is kept"),
     "registration": ("registration of one engine, at a client", "1: nesting"),
     "coordinator": ("wave notices and outputs, at a client with an open call", "1: texts"),

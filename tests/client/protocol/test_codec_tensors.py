@@ -339,7 +339,7 @@ def test_id_of_0_is_an_id(codec):
 
 def test_counts_of_tokens_are_refused_as_what_they_are(newest):
     for cu, error, reason in (
-        ([0, 1], ExtValueDecodeError, r"expected nil for one request, got \[0, 1\]"),
+        ([0, 1], ExtValueDecodeError, r"expected nil for one request, got list \[0, 1\]"),
         ([-1], DecodeError, "expected integer in 0.."),
         (3, DecodeError, "expected array, got int 3"),
     ):

@@ -74,7 +74,8 @@ HEADERS = (
 )  # fmt: skip
 
 
-READY = b"ready to accept requests"
+READY = b"OpenAI server is ready"
+"""The last thing that a start says; the gRPC side says the same of itself before."""
 START_S = 60
 """Longest start; a safety net."""
 
