@@ -25,7 +25,8 @@ from harness.descriptors import make_room
 from harness.driver import Driver, Story
 from harness.expectations import VIOLATED
 from harness.invariants import discover
-from harness.invariants.base import Invariant, Judge, RunContext, Verdict
+from harness.invariants.base import Invariant, RunContext, Verdict
+from harness.judgement import Judgement, Known
 from harness.scenario.model import Scenario, Topology
 from harness.tape import Tape
 from harness.targets.base import Emit, Frontend, TargetError
@@ -80,6 +81,8 @@ class PlaySpec:
     )
     """What invariants find in the scenario, which is the same in each run; see ``RunContext``.
     Never handed on to a spec that is made of this one."""
+    judged: Known = field(default_factory=dict, init=False, compare=False, repr=False)
+    """Verdicts of the runs before; never handed on either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,28 +147,36 @@ def play(spec: PlaySpec, world: World, watch: Callable[[Record], None] | None = 
         ranks=tuple(scenario.topology.rank_list),
         kept=spec.kept,
     )
-    judge = Judge(_judging(spec.chapters), context)
+    judgement = Judgement(_judging(spec.chapters), context, spec.judged)
 
-    async def main() -> tuple[Recorder, Story, _End]:
-        trace = Recorder(judge)
+    async def main() -> tuple[Recorder, int, Story, _End]:
+        trace = Recorder()
         _tell_where_steps_are(trace, world)
         if watch is not None:
             trace.subscribe(watch)
         try:
             driver = await build(spec, world, trace)
             try:
-                end = await _to_the_end(driver, judge)
+                end = await _to_the_end(driver, trace, judgement)
             except Exception as error:
                 driver.check_untouched(error)
                 raise
             driver.check_untouched(end.broke)
         finally:
+            over = trace.count
             trace.close()
-        return trace, driver.story, end
+        return trace, over, driver.story, end
 
-    trace, story, end = world.run(main)
-    verdicts = judge.verdicts() if end.verdicts is None else end.verdicts
-    return Played(story, verdicts, trace.take_records(), trace.digest, end.broke)
+    trace, over, story, end = world.run(main)
+    records = trace.records
+    if end.verdicts is not None:
+        return Played(story, end.verdicts, records, trace.digest, end.broke)
+    if over == len(records):
+        said = judgement.whole(records)
+        return Played(story, said.verdicts, records, said.digest, end.broke)
+    # What happens while the loop is taken apart is no part of the story.
+    said = judgement.whole(records[:over])
+    return Played(story, said.verdicts, records, trace.digest, end.broke)
 
 
 @functools.lru_cache(maxsize=64)
@@ -202,7 +213,7 @@ class _End(msgspec.Struct, frozen=True):
     verdicts: tuple[Verdict, ...] | None = None
 
 
-async def _to_the_end(driver: Driver, judge: Judge) -> _End:
+async def _to_the_end(driver: Driver, trace: Recorder, judgement: Judgement) -> _End:
     """Play and close.
 
     Raises:
@@ -213,30 +224,34 @@ async def _to_the_end(driver: Driver, judge: Judge) -> _End:
     try:
         await driver.play()
     except BaseException as error:
-        if not isinstance(error, TargetError) or not _violated(driver.story, judge, cut=True):
+        so_far = tuple(trace.records)
+        if not isinstance(error, TargetError) or not (
+            _broke_a_step(driver.story, cut=True) or judgement.violated(so_far)
+        ):
             await driver.close()
             raise
         # Before the end of all: that may go wrong through the failure alone.
-        broke, verdicts = str(error), judge.verdicts(cut=True)
-    seen = _violated(driver.story, judge, cut=broke is not None)
+        broke, verdicts = str(error), judgement.cut(so_far)
+    before = trace.count
+    seen = broke is not None or _broke_a_step(driver.story, cut=False)
     try:
         await driver.close()
     except TargetError as error:
-        if not seen:
+        if not seen and not judgement.violated(tuple(trace.records[:before])):
             raise
         # The first failure tells more; a later one is mostly its consequence.
         broke = broke or str(error)
     return _End(broke, verdicts)
 
 
-def _violated(story: Story, judge: Judge, *, cut: bool) -> bool:
-    """Whether a violation was seen so far.
+def _broke_a_step(story: Story, *, cut: bool) -> bool:
+    """Whether the expectation of a step was violated so far.
 
     ``cut``: the run broke off. A step that did not come to its end may be what that did, and is
     no evidence then.
     """
     results = story.results[:-1] if cut and story.stuck else story.results
-    return judge.violated or any(result.outcome.status == VIOLATED for result in results)
+    return any(result.outcome.status == VIOLATED for result in results)
 
 
 def child_ranks(scenario: Scenario) -> frozenset[int]:

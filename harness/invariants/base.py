@@ -1,7 +1,7 @@
 """What an invariant is: a named statement that reads the trace and gives a verdict.
 
 One class in one file. The class docstring has four parts that the CLI prints: Statement,
-Reason, Source, Limits. A checker takes records as they happen and keeps only its own state.
+Reason, Source, Limits. A checker takes records in their order and keeps only its own state.
 """
 
 from __future__ import annotations
@@ -329,6 +329,19 @@ class Judge:
         if kind is RunEnded:
             self._over = True
             self._routes = self._bench.routes(self._kinds, over=True)
+
+    def feed_all(self, records: Iterable[Record]) -> None:
+        """Give records in order, as ``feed`` does one by one."""
+        routes, readers, shelf = self._routes, self._readers, self._shelf
+        for record in records:
+            kind = record.event.__class__
+            route = routes.get(kind)
+            if route is None or shelf.broken or kind is RunEnded:
+                self.feed(record)
+                routes = self._routes
+            else:
+                for place, take in route:
+                    take(readers[place], record)
 
     @property
     def violated(self) -> bool:

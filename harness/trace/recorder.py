@@ -1,15 +1,15 @@
-"""Numbers the events of a run, judges them as they happen, and lets steps wait for them."""
+"""Numbers the events of a run, keeps them, and lets steps wait for them."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
 
-from harness.invariants.base import Judge
 from harness.scenario.model import EventMatch
 from harness.trace.events import CallStarted, Event, Record
 from harness.trace.kinds import EVENT_CLASSES, class_of, matches
@@ -20,6 +20,7 @@ _MICROSECONDS = 1_000_000
 _NAMES = {cls: cls.__name__ for cls in EVENT_CLASSES}
 # A third of the time of a text, and the digest needs no more. What JSON has no form for: as text.
 _LINES = msgspec.json.Encoder(enc_hook=repr).encode_lines
+_EXACTLY = msgspec.msgpack.Encoder().encode
 Listener = Callable[[Record], None]
 
 
@@ -60,6 +61,23 @@ def _line(event: Event) -> bytes:
         return f"{event!r}\n".encode("utf-8", "surrogatepass")
 
 
+def digest_of(records: Sequence[Record], before: int = 0) -> int:
+    """CRC-32 of events, in order, behind those whose digest is ``before``; times are left out."""
+    return zlib.crc32(_bytes([record.event for record in records]), before)
+
+
+def fingerprint(records: Sequence[Record]) -> bytes | None:
+    """What is the same for two traces only if all events and times are; ``None``: there is no such thing.
+
+    Unlike the digest, which has 32 bits, no times, and the values of JSON alone.
+    """
+    try:
+        exactly = _EXACTLY([(_NAMES[r.event.__class__], r.time_us, r.event) for r in records])
+    except (TypeError, OverflowError, UnicodeError):  # no form in msgpack: 2**64, half a character
+        return None
+    return hashlib.blake2b(exactly, digest_size=32).digest()
+
+
 class Recorder:
     """The trace of one run.
 
@@ -69,7 +87,6 @@ class Recorder:
 
     def __init__(
         self,
-        judge: Judge | None = None,
         *,
         clock: Callable[[], float] | None = None,
         keep: bool = True,
@@ -77,7 +94,6 @@ class Recorder:
         """Start an empty trace.
 
         Args:
-            judge: gets each record as it happens; ``None`` = nobody judges.
             clock: seconds; default: the running loop's time.
             keep: whether records are stored; the digest is made either way.
         """
@@ -86,7 +102,6 @@ class Recorder:
         self._digested = 0
         self._given: Callable[[], int] | None = None if clock is None else partial(_in_us, clock)
         self._now_us: Callable[[], int] = self._given or _clock()
-        self._judge = judge
         self._keep = keep
         self._next = 0
         self._calls: dict[str, CallStarted] = {}
@@ -106,11 +121,11 @@ class Recorder:
         new = self.records[self._digested :]
         if new:
             self._digested += len(new)
-            self._digest = zlib.crc32(_bytes([record.event for record in new]), self._digest)
+            self._digest = digest_of(new, self._digest)
         return self._digest
 
     def emit(self, event: Event) -> Record:
-        """Number one event, judge it, and tell those who wait."""
+        """Number one event, keep it, and tell those who wait."""
         number = self._next
         self._next = number + 1
         record = Record(number, self._now_us(), event)
@@ -121,8 +136,6 @@ class Recorder:
             self.records.append(record)
         else:
             self._digest = zlib.crc32(_bytes([event]), self._digest)
-        if (judge := self._judge) is not None:
-            judge.feed(record)
         cls = event.__class__
         if (heard := self._heard) is None or cls in heard:
             for listener in [hear for hear, kinds in self._listeners if not kinds or cls in kinds]:
@@ -157,20 +170,13 @@ class Recorder:
         return unsubscribe
 
     def close(self) -> None:
-        """Let go of the judge and of all who listen: nothing more happens.
+        """Let go of all who listen: nothing more happens.
 
         They refer to the trace, so that a run would stay in memory until a garbage collection.
         """
-        self._judge = None
         self._now_us = self._given or _running_us  # not the loop's: its run is over
         self._listeners.clear()
         self._listen()
-
-    def take_records(self) -> list[Record]:
-        """Hand the records over, and keep none."""
-        self._digest, self._digested = self.digest, 0
-        records, self.records = self.records, []
-        return records
 
     def match(self, record: Record, wanted: EventMatch) -> bool:
         """See ``kinds.matches``, with the calls of this trace."""

@@ -2,14 +2,10 @@
 
 import weakref
 
-from packaging.version import Version
-
-from harness.invariants.base import Judge, RunContext
-from harness.invariants.wave_never_rewinds import WaveNeverRewinds
 from harness.scenario.model import EventMatch
 from harness.trace.events import Record
 from harness.trace.recorder import Recorder
-from tests.support.traces import WHITE, add, call, out, scenario, wave
+from tests.support.traces import add, call, out, wave
 
 
 def recorder(*, keep: bool = True) -> Recorder:
@@ -47,15 +43,6 @@ def test_the_digest_of_a_trace_never_changes():
     trace = recorder()
     trace.emit(add(0, "a"))
     assert f"{trace.digest:08x}" == "5d979340"
-
-
-def test_the_judge_sees_each_record_before_those_who_wait():
-    context = RunContext(scenario(), Version("0.33.0"), WHITE, (0, 1))
-    judge = Judge([WaveNeverRewinds], context)
-    trace = Recorder(judge, clock=lambda: 0.0)
-    trace.emit(wave(0, 2))
-    trace.emit(wave(0, 1))
-    assert judge.verdicts()[0].witness == (0, 1)
 
 
 def test_a_subscriber_hears_later_events_until_it_leaves():
@@ -131,13 +118,6 @@ def test_a_closed_trace_refers_to_nobody_who_listened():
     trace.emit(add(0, "a"))
 
 
-def test_records_are_handed_over_once():
-    trace = recorder()
-    record = trace.emit(add(0, "a"))
-    assert trace.take_records() == [record]
-    assert trace.records == []
-
-
 def test_digest_is_the_same_however_often_it_is_asked_for_and_whether_records_are_kept():
     events = [add(0, "a"), add(1, "b"), add(0, "c")]
     asked, late, without = recorder(), recorder(), Recorder(clock=lambda: 0.0, keep=False)
@@ -148,8 +128,6 @@ def test_digest_is_the_same_however_often_it_is_asked_for_and_whether_records_ar
         seen.append(asked.digest)
         assert asked.digest == without.digest
     assert len(set(seen)) == 3
-    assert late.digest == seen[-1]
-    late.take_records()
     assert late.digest == seen[-1]
     late.emit(events[0])
     asked.emit(events[0])
