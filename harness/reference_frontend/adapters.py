@@ -94,13 +94,30 @@ class Adapters:
             raise Refusal(SERVER_ERROR, text)
 
     def _check_path(self, path: str) -> None:
-        resolved = Path(path).resolve()
+        """What does not look like a path here is a name in a hub, and the engines' affair."""
+        if not _is_local(path):
+            return
+        if not self._prefixes:
+            raise _refused("need prefixes below which they may lie; none is configured")
+        if not Path(path).is_absolute():
+            raise _refused("must be absolute")
+        try:
+            resolved = Path(path).resolve(strict=True)
+        except (OSError, RuntimeError, ValueError) as error:  # not there, in a circle, no path
+            raise _refused("must exist and be accessible") from error
         if not any(resolved.is_relative_to(Path(each).resolve()) for each in self._prefixes):
-            text = "Local LoRA adapter path is outside the configured allowed prefixes."
-            raise Refusal(BAD_REQUEST, text, "lora_path")
+            raise _refused("must lie below one of the allowed prefixes")
 
     def _wire(self, name: str, number: int, path: str, *, in_place: bool) -> tuple[Any, ...]:
         head: tuple[Any, ...] = (name, number, path, None)
         if self._profile.lora_request_fields > 6:
             head = (*head, None)  # configuration of a tensorizer
         return (*head, in_place, False)
+
+
+def _is_local(path: str) -> bool:
+    return Path(path).is_absolute() or path[:1] in ("~", ".") or ".." in Path(path).parts
+
+
+def _refused(why: str) -> Refusal:
+    return Refusal(BAD_REQUEST, f"Local LoRA adapter paths {why}.", "lora_path")

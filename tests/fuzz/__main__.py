@@ -64,7 +64,7 @@ def campaign(name: str, *, inputs: int, seed: int, workers: int, corpus: Path, r
         if ledger.done.get(number, (0,))[0] < size
     ]
     total, shown, kept, first_peak, began = Tally(), 0, 0, 0, time.perf_counter()
-    with ProcessPoolExecutor(workers, get_context("spawn"), driver.bound_memory) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), driver.worker, (os.getpid(),)) as pool:
         for number, count, outcomes, findings, peak in pool.map(run, due):
             first_peak = first_peak or peak
             if peak - first_peak > driver.GROWTH_BYTES:

@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random  # noqa: TID251
 from types import FrameType
 
+from harness.cli.worker_process import die_with
 from tests.fuzz.model import Family, Finding, Input, to_text
 
 BLOCK = 5_000
@@ -140,8 +141,9 @@ def keep(folder: Path, name: str, given: Input, why: str) -> Path:
     return path
 
 
-def bound_memory() -> None:
-    """Bound the address space of this process."""
+def worker(parent: int) -> None:
+    """Begin a process that fuzzes: it ends with its parent, and its address space is bounded."""
+    die_with(parent)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 

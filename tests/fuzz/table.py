@@ -26,7 +26,7 @@ FED = {
     "scenario": ("scenario files", "3: texts, nesting in a frame's JSON"),
     "failure": ("failure files, opened for a replay", "4: NaN, keys, texts, numbers beyond all"),
     "adapter": ("lines of an adapter", "3: NaN, keys, texts"),
-    "http": ("requests to our own HTTP server", "6: answers, numbers, sent and never read"),
+    "http": ("requests to our own HTTP server", "7: answers, numbers, sent and never read, paths"),
     "grpc": ("bytes to our own gRPC server", "1: answers"),
 }  # fmt: skip
 """What is fed, and what was found before it was mended."""

@@ -16,11 +16,13 @@ import sys
 import tempfile
 import threading
 import zlib
+from functools import partial
 from pathlib import Path
 from random import Random  # noqa: TID251
 from typing import Any
 
 from client.protocol.profiles import NEWEST
+from harness.cli.worker_process import die_with
 from tests.fuzz.model import Finding, Input
 from tests.fuzz.mutate import garbled
 from tests.fuzz.texts import broken_json
@@ -125,6 +127,7 @@ class Servers:
                     stderr=subprocess.STDOUT,
                     env=environment,
                     start_new_session=True,
+                    preexec_fn=partial(die_with, os.getpid()),
                 )
                 self._processes.append(process)
                 threading.Thread(target=self._keep, args=(process,), daemon=True).start()
