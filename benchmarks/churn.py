@@ -283,7 +283,9 @@ class Churn:
             loop.create_task(self.frontend.generate(step, heard(future)))
             for step, future in zip(steps, begun, strict=True)
         ]
-        for future in begun:
+        for task, future in zip(tasks, begun, strict=True):
+            # One that ends too early must not be waited for: what it came to is looked at below.
+            task.add_done_callback(heard(future))
             await with_deadline(future, ROUND_S)
         await self.cluster.kill(0, "sentinel")
         await with_deadline(all_done(tasks), ROUND_S)

@@ -140,9 +140,8 @@ def live(given: argparse.Namespace, number: int) -> Life:
         async with churn.running():
             while loop.time() < until:
                 await churn.round(given.callers, given.each, given.think)
-                samples.append(
-                    await sample(churn.frontend, world, churn.requests, loop.time() - began)
-                )
+                now, before = loop.time() - began, samples[-1] if samples else None
+                samples.append(await sample(churn.frontend, world, churn.requests, now, before))
             await churn.die(OPEN_AT_DEATH)
         return Life(
             churn.requests, churn.utilities, churn.events, loop.time() - began,

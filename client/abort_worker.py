@@ -16,6 +16,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from client.aio import Mailbox, TaskSet, resolve
 from client.errors import ClientError, DispatcherClosed
@@ -174,6 +175,8 @@ class AbortWorker:
                 self._refuse(item)
             case Released():
                 self._hand_out(item.requests, item.done, one_frame_per_engine=True)
+            case _:
+                assert_never(item)
 
     def _hand_out(
         self, requests: Sequence[Request], done: Done | None, *, one_frame_per_engine: bool

@@ -384,8 +384,7 @@ class TaskSet:
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        if task in self._tasks:
-            self._tasks.remove(task)
+        self._tasks.remove(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._on_error(task.get_name(), error)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from client.aio import DeadlineExceeded, Mailbox, TaskSet, resolve
 from client.components import Components
@@ -309,6 +310,8 @@ class ExternalCoordinator:
                 await sockets.back_input.send([READY_GATE])
             case Note(text):
                 self.notes.append(text)
+            case _:
+                assert_never(effect)
 
     async def _publish(self, message: CoordinatorPublish, front: Socket) -> None:
         counts = message.counts

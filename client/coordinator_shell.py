@@ -12,7 +12,7 @@ sections 5.2, 11.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from client.aio import Mailbox, TaskSet, Turnstile
 from client.coordinator import CoordinatorState, ExternalView, FirstRequest, WaveState
@@ -171,6 +171,8 @@ class InProcessRunner:
                 self._inner.fail(EngineCoreDead())
             case RequestBatch() | UtilityReply() | Unclassified():
                 self._inner.fail(UnexpectedCoordinatorOutput(quoted(kind)))
+            case _:
+                assert_never(kind)
 
     async def _handle_notice(self, kind: WaveComplete | StartWave) -> None:
         before = self._state.snapshot()
@@ -257,8 +259,6 @@ class ExternalRunner:
             self._commands.close()
 
     async def _tell(self, command: FirstRequestNotice | int) -> None:
-        if self._inner.health_error is not None:
-            return
         codec = self._inner.codec
         if isinstance(command, int):
             frame = codec.encode_scale(command)

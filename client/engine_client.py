@@ -12,7 +12,7 @@ import msgspec
 
 from client.abort_worker import AbortWorker
 from client.admin import AdminMethods
-from client.aio import TaskSet
+from client.aio import TaskSet, resolve
 from client.components import Components
 from client.config import ClientConfig, validate
 from client.coordinator import WaveState
@@ -383,8 +383,7 @@ async def _settled(future: asyncio.Future[None]) -> None:
     mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def wake(_future: object) -> None:
-        if not mine.done():
-            mine.set_result(None)
+        resolve(mine)
 
     future.add_done_callback(wake)
     try:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import assert_never
 
 import msgspec
 
@@ -129,6 +130,8 @@ class HandshakeState:
                 return self._on_hello(identity)
             case Ready():
                 return self._on_ready(identity)
+            case _:
+                assert_never(message)
 
     def _on_hello(self, identity: Identity) -> list[Effect]:
         shown = identity.hex()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from client.aio import Mailbox, TaskSet, resolve
 from client.errors import (
@@ -163,7 +163,7 @@ class ClientInner:
         try:
             await self._sends.carry(socket.send(frames))
         except TransportError as error:
-            if self.health_error is not None:
+            if self.health_error is not None:  # pragma: no cover - it failed in this very step
                 raise self.health_error.again() from error
             raise Transport(str(error)) from error
         except SendGivenUp:
@@ -178,8 +178,17 @@ class ClientInner:
         return tuple(engine.identity for engine in self.engines)
 
     async def next_registration(self) -> list[bytes]:
-        """Receive on the input socket, where engines say that they are there."""
-        return await self._input.recv()
+        """Receive on the input socket, where engines say that they are there.
+
+        Raises:
+            TransportError: the socket broke.
+            ClientError: the sticky error, if the client fails meanwhile.
+        """
+        try:
+            return await self._sends.carry(self._input.recv())
+        except SendGivenUp:
+            assert self.health_error is not None
+            raise self.health_error.again() from None
 
     def connect(self, engines: Sequence[ConnectedEngine]) -> None:
         """Engines came, behind those that are there; routing does not use them yet."""
@@ -199,7 +208,7 @@ class ClientInner:
         for call_id in [each for each, rank in self._asked.items() if rank in gone]:
             waiter = self.utilities.resolve(call_id)
             rank = self._asked.pop(call_id)
-            if waiter is not None and not waiter.done():
+            if waiter is not None and not waiter.done():  # pragma: no branch - it is open
                 waiter.set_result(Transport(f"engine {rank} was removed"))
 
     # --- utilities ---
@@ -243,6 +252,8 @@ class ClientInner:
                 self._dispatch_reply(kind)
             case RequestBatch() | UtilityReply():
                 pass  # closed: all work has ended with the sticky error
+            case _:
+                assert_never(kind)
 
     def _dispatch_batch(self, batch: RequestBatch) -> None:
         for output in batch.outputs:

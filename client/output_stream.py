@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Self, assert_never
 
 from client.aio import resolve
 from client.errors import ClientError
@@ -100,7 +100,7 @@ class OutputStream:
             ClientError: the client failed or was closed; raised once.
         """
         while True:
-            match self._channel.state.take():
+            match item := self._channel.state.take():
                 case EngineCoreOutput() as output:
                     return output
                 case ClientError() as error:
@@ -116,6 +116,8 @@ class OutputStream:
                     except asyncio.CancelledError:
                         self.close()
                         raise
+                case _:
+                    assert_never(item)
 
     def close(self) -> None:
         """Leave. Aborts the request unless its end was read. Idempotent."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class SendGivenUp(Exception):  # noqa: N818  (ends a wait; the sticky error says why)
@@ -30,20 +32,18 @@ class Sends:
     def __init__(self) -> None:
         self._open: list[_Send] = []
 
-    async def carry(self, send: Awaitable[None]) -> None:
-        """Await a send.
+    async def carry(self, send: Awaitable[T]) -> T:
+        """Await a send, or what else must end when the client fails.
 
         Raises:
             SendGivenUp: ``give_up`` was called meanwhile; the message may have left.
         """
         task = asyncio.current_task()
-        if task is None:
-            await send
-            return
+        assert task is not None, "a send runs in a task"
         this = _Send(task, task.cancelling())
         self._open.append(this)
         try:
-            await send
+            return await send
         except asyncio.CancelledError:
             if this.given_up and task.uncancel() <= this.cancellations:
                 raise SendGivenUp from None

@@ -6,6 +6,7 @@ Source: Rust ``engine-core-client/src/transport.rs``; protocol page, section 3.3
 from __future__ import annotations
 
 import asyncio
+from typing import assert_never
 
 import msgspec
 
@@ -74,11 +75,13 @@ class Startup:
         """
         deadline = Deadline()
         try:
-            match self._config.mode:
-                case HandshakeOwner() as mode:
+            match mode := self._config.mode:
+                case HandshakeOwner():
                     return await self._own_handshake(mode, deadline)
-                case Bootstrapped() as mode:
+                case Bootstrapped():
                     return await self._bootstrap(mode, deadline)
+                case _:
+                    assert_never(mode)
         except TransportError as error:
             self._abandon()
             raise Transport(str(error)) from error
@@ -154,6 +157,8 @@ class Startup:
             case OpenGate():
                 assert gate is not None
                 await gate.send([READY_GATE])
+            case _:
+                assert_never(effect)
 
     async def _receive(
         self, socket: Socket, state: HandshakeState, deadline: Deadline

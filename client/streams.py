@@ -18,6 +18,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from dataclasses import dataclass
+from typing import assert_never
 
 import msgspec
 
@@ -90,7 +91,7 @@ class StreamState:
             return End()
         if not self._queue:
             return Pending()
-        match self._queue.popleft():
+        match item := self._queue.popleft():
             case EngineCoreOutput() as output:
                 if output.finish_reason is not None:
                     self.phase = StreamPhase.FINISHED
@@ -101,6 +102,8 @@ class StreamState:
             case _Closed():
                 self.phase = StreamPhase.UNEXPECTED_CLOSE
                 return RequestStreamClosed(self.request_id)
+            case _:
+                assert_never(item)
 
     def drop(self) -> bool:
         """The reader leaves. Whether its request must be aborted; ``False`` from then on."""

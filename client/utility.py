@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, assert_never
 
 from client.errors import ClientError, UtilityCallFailed, UtilityResultDecode
 from client.protocol.ids import CallId
@@ -139,24 +139,28 @@ class FanOut(Generic[T]):
         """
         values: list[T] = []
         for position in sorted(self._outcomes):
-            match self._outcomes[position]:
+            match outcome := self._outcomes[position]:
                 case Ok(value):
                     values.append(value)
                 case Failed(error):
                     raise error
+                case _:
+                    assert_never(outcome)
         return values
 
     def describe(self) -> list[tuple[int, str]]:
         """``(rank, how)`` of the engines that have settled, in engine order."""
         told = []
         for position, rank in enumerate(self._ranks):
-            match self._outcomes.get(position):
+            match outcome := self._outcomes.get(position):
                 case Ok(value):
                     told.append((rank, f"ok {quoted(value)}"))
                 case Failed(error):
                     told.append((rank, str(error)))
                 case None:
                     pass
+                case _:
+                    assert_never(outcome)
         return told
 
     def open_ranks(self) -> list[int]:

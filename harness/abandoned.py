@@ -36,9 +36,10 @@ class Abandoned:
         trace.subscribe(self._feed, *dict.fromkeys(kinds))
 
     def _feed(self, record: Record) -> None:
-        self._calls.feed(record)
-        self._adds.feed(record)
-        self._state.feed(record)
+        kind = type(record.event)
+        for book in (self._calls, self._adds, self._state):
+            if kind in book.HANDLES:
+                book.feed(record)
         if self._wake is not None:
             resolve(self._wake)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
+from harness.awake import CLOCK
 from harness.results import ScenarioResult
 from harness.runner import Campaign, RunOptions, broken, prepare
 from harness.scenario.loader import LoadedScenario
@@ -268,5 +269,5 @@ class Division:
 
 
 def _now() -> float:
-    """Seconds on the wall's clock: they decide how blocks are cut, never what is in them."""
-    return time.monotonic()  # noqa: TID251 - as above
+    """Seconds in which we were awake: they decide how blocks are cut, never what is in them."""
+    return CLOCK.now()

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from packaging.version import Version
@@ -24,7 +24,7 @@ from client.aio import (
     within,
 )
 from harness.broken import Broken, guarded
-from harness.expectations import VIOLATED, Op, Outcome, View, asked_for, describe_match
+from harness.expectations import Op, Outcome, View, asked_for
 from harness.expectations import judge as judge_expectation
 from harness.fence import Fence
 from harness.frontend_end import EndWatch
@@ -40,6 +40,8 @@ from harness.scenario.model import (
     Scenario,
     Step,
 )
+from harness.standstill import Stand, tell
+from harness.standstill.telling import which_step
 from harness.targets.base import (
     DisturbedFromOutside,
     Frontend,
@@ -301,15 +303,25 @@ class Driver:
         return self._world.step_limit_s + callers * CALLER_LIMIT_S
 
     def _which(self, index: int) -> str:
-        return f"step {index} ({describe_step(self._scenario.steps[index])})"
+        return which_step(index, self._scenario.steps[index])
 
     def _give_up(self, index: int) -> None:
         self.story.stuck = True
-        waiting = "; ".join(self._world.waiting()) or "no task"
-        expected = f"{self._which(index)} comes to its end"
-        limit_s = self._limit_s(self._scenario.steps[index])
-        seen = f"it still waits after {limit_s:g} s; alive: {waiting}"
-        self.story.results.append(StepResult(index, Outcome(VIOLATED, expected, seen)))
+        stand = Stand(
+            scenario=self._scenario,
+            index=index,
+            records=self._trace.records,
+            matches=self._trace.match,
+            ops=self.story.ops,
+            closed=self._gates.waited_for(),
+            opened=self._gates.opened(),
+            busy=self._cluster.busy_ranks,
+            fence=self._fence.waits_for,
+            states=self._cluster.group_states,
+            limit_s=self._limit_s(self._scenario.steps[index]),
+            black_box=self._black_box,
+        )
+        self.story.results.append(StepResult(index, tell(stand)))
 
     def _raise_broken(self) -> None:
         """Raise what ended an operation or a background action other than with an outcome.
@@ -648,23 +660,20 @@ class Driver:
         op = self.story.ops.get(name)
         if op is None:
             return
-        match = EventMatch(event="add", request=name)
+        match = _add_of(name)
         for record in self._trace.records:
             if record.event.__class__ is AddSeen and self._trace.match(record, match):
                 op.engine = record.event.engine
 
 
+@lru_cache(maxsize=256)
+def _add_of(name: str) -> EventMatch:
+    """Kept: a model is checked when it is made, and this one is asked for in every schedule."""
+    return EventMatch(event="add", request=name)
+
+
 def _process_of(rank: int) -> str:
     return f"the process of engine {rank}"
-
-
-def describe_step(step: Step) -> str:
-    """Name a step for people: verb and what it is about."""
-    if step.wait is not None:
-        return f"wait for {step.wait.count} × {describe_match(step.wait)}"
-    if step.finish is not None:
-        return f"finish {', '.join(step.finish)}"
-    return step.verb
 
 
 def _broke(what: str, error: BaseException) -> TargetError:
@@ -676,4 +685,4 @@ def _flat(model: Any) -> str:
     return " ".join(f"{k}={v}" for k, v in model.model_dump(exclude_unset=True).items())
 
 
-__all__ = ["Driver", "StepResult", "Story", "describe_step"]
+__all__ = ["Driver", "StepResult", "Story"]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from client.protocol.strict_json import loads
-from harness.files import write_text
+from harness.files import write_own
 from harness.formats import FAILURE, refusal
 from harness.scenario.loader import LoadedScenario
 from harness.shortened import shortened
@@ -157,7 +157,8 @@ class FailureFile:
         """A file name without a folder: the same failure has the same name, another one has not."""
         stem = re.sub(r"[^A-Za-z0-9.]+", "-", f"{self.scenario_id}.{self.violated}").strip("-.")
         run = [self.digest] if self.digest else list(self.events)
-        what = [self.target, self.frontend, self.profile, self.mutant, self.violated, run]
+        what: list[Any] = [self.scenario_id, self.target, self.frontend, self.profile]
+        what += [self.mutant, self.violated, run]
         how: list[Any] = [self.frontend_args, self.frontend_env, self.attach, self.adapter]
         what += [how] if any(how) else []
         mark = hashlib.sha256(json.dumps(what).encode()).hexdigest()
@@ -180,10 +181,7 @@ def place_failure(name: str, text: str, out: Path | None) -> Path:
     folder = Path(OUT_DEFAULT) if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
-    if path.is_symlink():
-        # The name is made here: a link of that name is none of ours, and may lead out of the folder.
-        path.unlink()
-    write_text(path, text)
+    write_own(path, text)
     return path
 
 

@@ -81,6 +81,8 @@ class Fence:
         self._abandoned = Abandoned(trace) if black_box and not world.virtual else None
         self._live: dict[int, bool] = {}
         self._trip: asyncio.Future[None] | None = None
+        self.waits_for = ""
+        """What it waits for now, or waited for when it was ended; ``""``: it is over."""
         trace.subscribe(self._watch, *(() if self._balance is not None else _LIFE))
 
     def _watch(self, record: Record) -> None:
@@ -97,13 +99,16 @@ class Fence:
     async def __call__(self) -> None:
         """Fence now."""
         for _ in range(ROUNDS):
+            self.waits_for = "engines are at work that waits for nothing scripted"
             await self._cluster.idle()
             if not self._world.virtual:
                 await self._round_trip()
+                self.waits_for = "what engines and coordinator told each other is not handled"
                 await self._balanced()
                 if self._abandoned is not None:
                     await self._abandoned.over(self._lives)
             await self._world.settle()
+        self.waits_for = ""
 
     def _lives(self, rank: int) -> bool:
         return self._live.get(rank, False)
@@ -127,6 +132,8 @@ class Fence:
         over = False
         while not over:
             live = tuple(rank for rank in sorted(self._live) if self._live[rank])
+            asked = ", ".join(map(str, live)) or "none"
+            self.waits_for = f"the frontend has not heard of every engine that lives ({asked})"
             task = loop.create_task(self._frontend.fence(live), name="fence")
             self._trip = loop.create_future()
             task.add_done_callback(partial(_wake, self._trip))

@@ -23,6 +23,9 @@ def replacing(path: Path) -> Iterator[Path]:
     direct = final.exists() and not (final.is_file() and os.access(final.parent, os.W_OK))
     place = final if direct else final.with_name(f"{final.name}.partial")
     try:
+        if not direct and place.is_symlink():
+            # Whoever put it there meant what is behind it to be written.
+            place.unlink()
         yield place
         if not direct:
             place.replace(final)
@@ -32,6 +35,29 @@ def replacing(path: Path) -> Iterator[Path]:
         if not direct:
             with contextlib.suppress(OSError):
                 place.unlink()
+
+
+def unlink_link(path: Path) -> None:
+    """Make room for a file whose name is ours: a link of that name is none of ours.
+
+    A folder for output may come from elsewhere, and a link in it may lead anywhere. A file that a
+    person names is another matter: a link is followed there.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    if path.is_symlink():
+        path.unlink()
+
+
+def write_own(path: Path, text: str) -> None:
+    """``write_text`` for a file whose name is ours, in a folder for output.
+
+    Raises:
+        OSError: as ``replacing`` does.
+    """
+    unlink_link(path)
+    write_text(path, text)
 
 
 def write_text(path: Path, text: str) -> None:

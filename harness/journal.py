@@ -12,6 +12,8 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from harness.files import unlink_link
+
 
 class JournalBusyError(Exception):
     """Another run writes into this file."""
@@ -36,6 +38,7 @@ class Journal:
         self.path = path
         self.unreadable = 0
         self.lines: list[dict[str, Any]] = []
+        unlink_link(path)
         self._file: BinaryIO = path.open("a+b", buffering=0)
         try:
             _hold(self._file, path)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 RUNS_ON = "the frontend runs until it is told to end"
 """What every scenario expects of a frontend's process without saying so."""
+ENDS = "comes to its end"
+"""What every step is expected to do; the end of the words of one that does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class ExpectationResult:
     @property
     def title(self) -> str:
         """One line that stands alone, of a violated one."""
+        if self.expected.endswith(ENDS):
+            return f"step {self.step} of the scenario does not come to its end"
         if not self.frontend_ended:
             return f"step {self.step} of the scenario did not see what it expects"
         how = self.seen.partition("\n")[0].rpartition(";")[0]

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from client.protocol.transport import Transport
 from client.transports.sockets import ZmqTransport
+from harness.awake import AwakeLoop
 from harness.interruption import heard
 from harness.sim.choosing import Chooser
 from harness.sim.links import SimTransport
@@ -223,7 +224,7 @@ class ZmqWorld:
         Raises:
             KeyboardInterrupt: a signal arrived; everything of this run has been released.
         """
-        loop = asyncio.SelectorEventLoop()
+        loop = AwakeLoop()
         try:
             return _Interruptible(loop).run(main)
         finally:

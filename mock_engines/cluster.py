@@ -150,6 +150,16 @@ class Cluster:
         """Ranks whose processes somebody else stopped."""
         return tuple(r for r, one in self._handles.items() if getattr(one, "stands_still", False))
 
+    @property
+    def busy_ranks(self) -> tuple[int, ...]:
+        """Engines in which something runs that waits for nothing scripted."""
+        return tuple(rank for rank, handle in self._handles.items() if handle.busy)
+
+    @property
+    def group_states(self) -> tuple[str, ...]:
+        """What each of the engines that step together is at; nothing where none do."""
+        return () if self._group is None else self._group.states()
+
     def start(self) -> None:
         """Begin all joins in the background."""
         for rank, handle in self._handles.items():

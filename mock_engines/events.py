@@ -229,6 +229,10 @@ class RanksStuck(msgspec.Struct, frozen=True, gc=False):
             who are here, are dead, or came to another operation. Else a message could free them,
             and there was none under way.
         elsewhere: (rank, group, kind of operation) of those missing that wait themselves.
+        log: (rank, what it did, what it has not taken) by rank, both in order: operations that it
+            entered and messages that it took since all met last; messages in its mailbox. Of
+            equal neighbours the number stands in front, as in ``16 forward``.
+        met: where all met last, such as ``exchange 3``; ``""``: nowhere yet.
     """
 
     engine: int
@@ -238,6 +242,8 @@ class RanksStuck(msgspec.Struct, frozen=True, gc=False):
     states: tuple[str, ...]
     for_good: bool
     elsewhere: tuple[tuple[int, str, str], ...] = ()
+    log: tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...] = ()
+    met: str = ""
 
 
 class RanksSpin(msgspec.Struct, frozen=True, gc=False):
@@ -247,11 +253,14 @@ class RanksSpin(msgspec.Struct, frozen=True, gc=False):
         engine: the lowest rank.
         pausing: ranks that wait for all to be told to pause.
         states: what each rank is at, by rank.
+        log, met: as of ranks that are stuck, but from the last meeting but one to the last.
     """
 
     engine: int
     pausing: tuple[int, ...]
     states: tuple[str, ...]
+    log: tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...] = ()
+    met: str = ""
 
 
 class GroupSwitched(msgspec.Struct, frozen=True, gc=False):

@@ -338,8 +338,8 @@ class ProcessEngine:
         self._tell({"do": "open", "gate": name})
         if self._stalled_at is not None and name in (self._stalled_at, "*"):
             self._stalled_at = None
-            if self._process is not None:
-                self._process.go_on()
+            assert self._process is not None, "who stands still is a process"
+            self._process.go_on()
 
     def _take(self, line: dict[str, Any]) -> None:
         if self._killed:
@@ -376,8 +376,8 @@ class ProcessEngine:
         elif isinstance(event, events.EngineDied):
             self._vanishing = event.how == "vanish"
         self.setup.observer(event)
-        if self._process is not None:
-            self._process.event_taken()
+        assert self._process is not None, "its lines are read while there is one"
+        self._process.event_taken()
 
     def _wave_input(self, call: str, arguments: Mapping[str, Any]) -> None:
         waves, rank = self.setup.waves, self.setup.rank

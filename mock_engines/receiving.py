@@ -68,9 +68,8 @@ class Receiver(msgspec.Struct, frozen=True):
                 frames = await socket.recv()
             except SocketClosedError:
                 return
-            await self.running()
-            if self.alive():
-                await handle(frames)
+            await self.running()  # who dies meanwhile reads no more: its tasks are cancelled
+            await handle(frames)
 
     async def _handle_input(self, frames: list[bytes], client_index: int) -> None:
         message = self._decode(frames)

@@ -22,8 +22,9 @@ from typing import Any, Protocol
 from mock_engines import events
 from mock_engines.activity import Activity
 from mock_engines.lockstep.collectives import Change, Collectives, Group, Stuck
-from mock_engines.lockstep.effects import Enter
+from mock_engines.lockstep.effects import Enter, Input
 from mock_engines.lockstep.rank import Rank
+from mock_engines.meeting_log import MeetingLog, did_of
 
 QUIET_EXCHANGES = 2
 """Exchanges without work, and without an end of the wave, after which nothing can change."""
@@ -42,6 +43,9 @@ class Member(Protocol):
 
     def describe(self) -> str:
         """What it is at, in a few words."""
+
+    def mailbox(self) -> tuple[str, ...]:
+        """What has arrived and is not taken yet, a word or two for each."""
 
 
 class StepGroup:
@@ -66,6 +70,9 @@ class StepGroup:
         self._results: dict[int, Any] = {}
         self._exchanges = 0
         self._quiet = 0
+        self._log = {rank: MeetingLog() for rank in self.collectives.everybody}
+        self._before: dict[int, MeetingLog] = {}
+        self._met = self._met_before = ""
         self._told: dict[tuple[Group, int, tuple[int, ...]], None] = {}
         self._coming: dict[int, None] = {}
 
@@ -81,6 +88,7 @@ class StepGroup:
         self._dead.pop(rank, None)
         self._results.pop(rank, None)
         self._members[rank] = member
+        self._log[rank] = MeetingLog()
         self.stir()
 
     def died(self, rank: int) -> None:
@@ -110,9 +118,12 @@ class StepGroup:
         if effect.group == "switch":
             collectives.change_to(member.rank.elastic.size)
         results = collectives.enter(rank, effect.group, kind, effect.value)
+        self._log[rank].append(effect)
         if results:
             if kind == "sync":
                 self._exchanged(rank, results[rank])
+            if effect.group != "device":
+                self._all_met(kind)
             if effect.group == "switch":
                 self._switched(rank, before, results[rank])
             self._settle(results)
@@ -124,6 +135,10 @@ class StepGroup:
         if kind == "sync" and self.spinning:
             await member.activity.until(lambda: not self.spinning)
         return result
+
+    def took(self, rank: int, message: Input) -> None:
+        """A rank took a message from its mailbox."""
+        self._log[rank].append(message)
 
     def stir(self) -> None:
         """Something arrived at a rank, so that the next steps may differ from the last ones."""
@@ -164,6 +179,12 @@ class StepGroup:
             )
         )
 
+    def _all_met(self, kind: str) -> None:
+        """What is told of ranks that are stuck begins here."""
+        self._met_before = self._met
+        self._met = f"exchange {self._exchanges}" if kind == "sync" else kind
+        self._before, self._log = self._log, {rank: MeetingLog() for rank in self._log}
+
     def _switched(self, last: int, before: tuple[int, ...], agreed: Change) -> None:
         ranks = self.collectives.members
         for rank in ranks:
@@ -192,6 +213,16 @@ class StepGroup:
             return f"engine {rank}: has not joined"
         return f"engine {rank}: {self._members[rank].describe()}"
 
+    def _told_by(
+        self, logs: Mapping[int, MeetingLog]
+    ) -> tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...]:
+        """What each rank did, by these logs, and what it has not taken, lowest first."""
+        return tuple(
+            (rank, did_of(logs.get(rank, ())), self._members[rank].mailbox())
+            for rank in self.collectives.everybody
+            if rank in self._members
+        )
+
     def at_rest(self) -> Iterator[events.MockEvent]:
         """Say what is stuck or spins, now that no rank moves. At a fence."""
         yield from self._stuck(for_good_only=False)
@@ -202,7 +233,9 @@ class StepGroup:
                 for rank in ranks
                 if rank in self._members and self._members[rank].rank.pending_pause
             )
-            yield events.RanksSpin(ranks[0], pausing, self.states())
+            # All have just met; what they do again and again is what they did before that.
+            log = self._told_by(self._before)
+            yield events.RanksSpin(ranks[0], pausing, self.states(), log, self._met_before)
 
     def _tell_what_is_stuck(self, *, for_good_only: bool) -> None:
         for event in self._stuck(for_good_only=for_good_only):
@@ -231,6 +264,8 @@ class StepGroup:
                     for entered in other.entered
                     if entered.rank in each.missing
                 ),
+                log=self._told_by(self._log),
+                met=self._met,
             )
 
     def _hopeful(self, stuck: Sequence[Stuck]) -> set[Group]:

@@ -10,7 +10,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_never
 
 from client.protocol.ids import CallId, RequestId
 from client.protocol.messages import EngineCoreOutput, FinishReason, UtilityCall
@@ -42,6 +42,7 @@ from mock_engines.lockstep.effects import (
 from mock_engines.lockstep.rank import CallFailedError, Shutdown
 from mock_engines.lockstep.rules import LockstepRules, rules_of
 from mock_engines.lockstep.scheduler import PauseState, Row, Work
+from mock_engines.meeting_log import counted, named
 from mock_engines.outlets import Outlets
 from mock_engines.requests import MockRequest
 from mock_engines.stats import scheduler_stats
@@ -177,13 +178,16 @@ class Stepping:
             case Block():
                 await self.activity.until(lambda: bool(self._inbox))
                 return self._take()
-            case Ignored(start, why):
+            case _:  # the two others are dealt with in the loop
+                assert isinstance(effect, Ignored)
+                start, why = effect.start, effect.why
                 self._emit(events.StartWaveIgnored(self.rank.rank, start.wave, start.exclude, why))
         return None
 
     def _take(self) -> Input:
-        self._taken = self._inbox.popleft()
-        return self._taken
+        taken = self._taken = self._inbox.popleft()
+        self._group.took(self.rank.rank, taken)
+        return taken
 
     def _took_effect(self) -> None:
         """What was taken from the queue has been handled, at least as far as this."""
@@ -259,6 +263,8 @@ class Stepping:
                 await self._reply(client, output)
             case Changed(notice):
                 await self._out.elastic_notice(notice)
+            case _:
+                assert_never(output)
 
     async def _rows(self, client: int, output: Rows) -> None:
         rows = [
@@ -277,7 +283,7 @@ class Stepping:
     ) -> EngineCoreOutput:
         if paused:
             refused = self._engine.rejection(request)
-            if refused is not None:
+            if refused is not None:  # pragma: no branch - the rank rejects what it does
                 return refused
         if row.tokens:
             self._engine.begin(request)
@@ -319,9 +325,7 @@ class Stepping:
     def _other(self, method: str, args: tuple[Any, ...]) -> Any:
         """Answer a utility that concerns no wave, as any mock engine does."""
         taken = self._taken
-        if not isinstance(taken, CallInput):
-            msg = f"{method} was asked for outside a call"
-            raise CallFailedError(msg)
+        assert isinstance(taken, CallInput), "a utility is asked for by the call that was taken"
         call = UtilityCall(taken.client, CallId(taken.call_id), method, list(args))
         try:
             outcome = self._apply(call)
@@ -341,6 +345,10 @@ class Stepping:
         return {"wave": self.rank.wave, "running": self.rank.running}
 
     # --- for reports ------------------------------------------------------------------------
+
+    def mailbox(self) -> tuple[str, ...]:
+        """What has arrived and is not taken yet, in order."""
+        return counted([named(item) for item in self._inbox])
 
     def describe(self) -> str:
         """Say what it is at, in a few words."""

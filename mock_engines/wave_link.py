@@ -30,11 +30,6 @@ class ClusterWaves:
         self._sender: asyncio.Task[None] | None = None
 
     @property
-    def busy(self) -> bool:
-        """Whether notices are still to be sent."""
-        return self._sender is not None
-
-    @property
     def sender(self) -> asyncio.Task[None] | None:
         """The task that sends, if there is something to send."""
         return self._sender

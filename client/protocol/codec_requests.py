@@ -49,6 +49,15 @@ REQUEST_REQUIRED = 9
 """Leading fields of EngineCoreRequest without a default in the Python struct."""
 # These parts of sampling_params are free-form; their floats keep 64 bits.
 _FLOAT64_PARAMS = ("extra_args", "structured_outputs")
+USUAL_NAMES = (
+    *("temperature", "top_p", "top_k", "max_tokens", "min_tokens", "min_p"),
+    *("frequency_penalty", "presence_penalty", "repetition_penalty"),
+    *("stop_token_ids", "_all_stop_token_ids", "_eos_token_id"),
+    *("routed_experts_prompt_start", "watermarking", "chat_template_kwargs"),
+)
+"""Names in the maps of a plain request of the Rust client. That they stand here keeps them: the
+library interns the names of a map, so that each request would make all of them and let them go
+again, until the interpreter's table of names is full of gaps and is made anew, 2 MiB at a time."""
 _BODY_FRAMES_MIN = 2
 # ``.value`` of an enum is a call into Python, twice.
 _ADD, _ABORT = RequestType.ADD.value, RequestType.ABORT.value

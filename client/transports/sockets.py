@@ -24,6 +24,7 @@ from typing import Any, Literal
 import zmq
 import zmq.asyncio
 
+from client.aio import resolve
 from client.protocol.transport import (
     DEFAULT_OPTIONS,
     AddressInUseError,
@@ -147,7 +148,7 @@ class ZmqSocket:
             return
         if (error := read.exception()) is not None:
             if not isinstance(error, zmq.ZMQError):
-                raise error
+                raise error  # pragma: no cover - a fault of pyzmq; it says it in no other way
             self._failure = _mapped(error, f"receive on {self._endpoint}")
         else:
             self._unread.append(read.result())
@@ -219,7 +220,7 @@ class ZmqSocket:
                 await self._raw.send_multipart(parts, flags=zmq.DONTWAIT)
             except zmq.Again:
                 later: asyncio.Future[None] = loop.create_future()
-                timer = loop.call_later(ROUTER_RETRY_S, _resolve, later)
+                timer = loop.call_later(ROUTER_RETRY_S, resolve, later)
                 try:
                     await self._finish(later)
                 finally:
@@ -261,11 +262,6 @@ class ZmqSocket:
         linger_ms = self._linger_ms
         bounded = LINGER_MS_MAX if linger_ms < 0 else min(linger_ms, LINGER_MS_MAX)
         self._raw.close(linger=bounded)
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 class ZmqTransport:
@@ -363,7 +359,7 @@ class ZmqTransport:
                     raise
                 tries_left -= 1
                 later: asyncio.Future[None] = loop.create_future()
-                loop.call_later(REBIND_RETRY_S, _resolve, later)
+                loop.call_later(REBIND_RETRY_S, resolve, later)
                 await later
                 self._check_open(f"bind to {endpoint}")
             else:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.authoring.starting import STARTS, Start
 from harness.authoring.words.told import listed
+from harness.reports.wording import counted
 from harness.scenario.checks_utilities import api_methods
 from harness.scenario.problems import did_you_mean, one_of
 
@@ -92,15 +93,11 @@ class Order:
     fails: tuple[Asked, ...] = ()
     method: str | None = None
     bare: bool = False
-    _preset: bool = field(default=False, repr=False)
 
     @property
     def count(self) -> int:
-        """How many engines there are: enough for those that are named."""
-        if self.engines is not None:
-            return self.engines
-        named = [one.rank + 1 for one in (*self.hangs, *self.fails)]
-        return max(self.start.engines, self.start.engines_min, *named, 0)
+        """How many engines there are: as many as asked for, else as many as the template has."""
+        return self.start.engines if self.engines is None else self.engines
 
     @property
     def called(self) -> str:
@@ -115,24 +112,33 @@ def filled(order: Order) -> Order:
     Raises:
         OrderError: what was asked for does not go together.
     """
-    if order.start.name == "fan-out":
-        what = order.called
-        last = (order.engines or order.start.engines) - 1
-        order = Order(
-            STARTS["fan-out"],
-            order.title,
-            order.promise,
-            order.refs,
-            order.profiles,
-            order.engines,
-            order.hangs or (Asked(max(last, 1), what),),
-            order.fails or (Asked(0, what),),
-            order.method,
-            order.bare,
-        )
     _check_engines(order)
+    if order.start.name == "fan-out":
+        order = _with_both(order)
     _check_behaviours(order)
     return order
+
+
+def _with_both(order: Order) -> Order:
+    """One engine fails while *another* hangs: what is not asked for is added where it is free."""
+    what = order.called
+    hanging, failing = ({one.rank for one in found} for found in (order.hangs, order.fails))
+    ranks = range(order.count)
+    hangs, fails = order.hangs, order.fails
+    if not hangs:
+        free = [rank for rank in ranks if rank not in (failing or {0})]
+        hangs = tuple(Asked(rank, what) for rank in free[-1:])
+    if not fails:
+        free = [rank for rank in ranks if rank not in (hanging or {order.count - 1})]
+        fails = tuple(Asked(rank, what) for rank in free[:1])
+    if not (hangs and fails):
+        option, does = ("--fail", "hangs") if fails else ("--hang", "fails")
+        msg = f"{option} names every engine, and the template fan-out wants another that {does}"
+        count = order.count + 1
+        raise OrderError(
+            msg, expected="a rank that is not named", help_text=f"--engines {count} makes one more"
+        )
+    return replace(order, hangs=hangs, fails=fails)
 
 
 def _check_engines(order: Order) -> None:
@@ -143,8 +149,20 @@ def _check_engines(order: Order) -> None:
     for option, found in (("--hang", order.hangs), ("--fail", order.fails)):
         for one in found:
             if one.rank >= order.count:
-                msg = f"{option}: there is no rank {one.rank}"
-                raise OrderError(msg, expected=f"a rank from 0 to {order.count - 1}")
+                raise _no_rank(option, one.rank, order)
+
+
+def _no_rank(option: str, rank: int, order: Order) -> OrderError:
+    """More engines than the template has are made only for who asks for them."""
+    has = f"the scenario has {counted(order.count, 'engine')}"
+    if order.engines is None:
+        has += f", as the template {order.start.name} has by itself"
+    enough = f"--engines {rank + 1} makes ranks 0 to {rank}" if rank < ENGINES_MAX else ""
+    return OrderError(
+        f"{option}: there is no rank {rank}: {has}",
+        expected=f"a rank from 0 to {order.count - 1}",
+        help_text=enough,
+    )
 
 
 def _check_behaviours(order: Order) -> None:

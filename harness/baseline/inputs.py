@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.baseline.model import TARGETS
 from harness.baseline.observed import Observed, observed
 from harness.failure import FailureFile
 from harness.matrix import model as cells
@@ -55,6 +56,14 @@ def played(path: Path) -> Played:
     Raises:
         InputError: it is neither, or of another version.
     """
+    found = _played(path)
+    if found.target not in TARGETS:
+        msg = f"{path}: is about the target '{found.target}', which there is not"
+        raise InputError(msg, f"targets are {', '.join(TARGETS)}")
+    return found
+
+
+def _played(path: Path) -> Played:
     given = read(path)
     try:
         if given.kind == files.RUN:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
@@ -20,6 +20,7 @@ from mock_engines.behaviours.model import Strict
 FORMAT: Literal[1] = 1
 """Version of the file format."""
 Target = Literal["sim", "zmq", "vllm-rs", "vllm-py", "adapter"]
+TARGETS: tuple[str, ...] = get_args(Target)
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 _DAY_FORM = r"^\d{4}-\d{2}-\d{2}$"
 

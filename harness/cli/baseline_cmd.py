@@ -26,8 +26,8 @@ from harness.cli.output import (
     json_option,
     usage_error,
 )
-from harness.reports.diagnostic import printable
 from harness.reports.json_report import SCHEMA
+from harness.reports.visible import printable
 from harness.reports.wording import counted
 from harness.verdict import ExitCode
 from harness.version import tool_version

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from io import StringIO
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from harness.cli.output import (
     Trouble,
     check_writable,
     json_option,
+    to_stdout,
     usage_error,
 )
 from harness.cli.pool import interruptible
@@ -112,8 +112,7 @@ def _write(capture: Capture, path: str) -> None:
     text = StringIO()
     write(capture, text)
     if path == STDOUT:
-        sys.stdout.write(text.getvalue())
-        sys.stdout.flush()
+        to_stdout(text.getvalue())
         return
     write_text(Path(path), text.getvalue())
 

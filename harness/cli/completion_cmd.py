@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
+from harness.cli.output import to_stdout
 from harness.verdict import ExitCode
 
 PROGRAM = "wavecheck"
@@ -42,5 +41,5 @@ Examples:
 def completion_command(shell: str) -> int:
     """Print the script that completes commands, options, scenario ids, mutants and releases."""
     root = click.get_current_context().find_root().command
-    sys.stdout.write(SHELLS[shell](root, {}, PROGRAM, VARIABLE).source().strip() + "\n")
+    to_stdout(SHELLS[shell](root, {}, PROGRAM, VARIABLE).source().strip() + "\n")
     return int(ExitCode.OK)

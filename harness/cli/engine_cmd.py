@@ -17,7 +17,7 @@ from client.protocol.transport import TransportError
 from client.transports.sockets import ZmqTransport
 from harness.cli.addresses import joining_options, start_rank_option
 from harness.cli.gate_lines import GateLines
-from harness.cli.output import CommandError, unknown_word, usage_error
+from harness.cli.output import CommandError, echo, unknown_word, usage_error
 from harness.interruption import listened
 from harness.reports.diagnostic import Diagnostic
 from harness.reports.wording import counted
@@ -198,7 +198,7 @@ class Show:
         addresses: JoinAddresses,
         *,
         verbose: bool,
-        say: Callable[[str], object] = click.echo,
+        say: Callable[[str], object] = echo,
     ) -> None:
         self._say = say
         self._missing = dict.fromkeys(ranks)
@@ -227,7 +227,7 @@ class Show:
         """Say that startup takes long, and what may be the reason."""
         if self._missing:
             ranks = ", ".join(str(rank) for rank in self._missing)
-            click.echo(
+            echo(
                 f"still waiting at {self._where}: no startup yet for rank {ranks}. Is the frontend"
                 f" up, and does it expect these ranks?",
                 err=True,
@@ -277,7 +277,7 @@ async def _until_stopped(
     cluster: Cluster, gates: Gates, show: Show, stopped: asyncio.Event
 ) -> None:
     hint = asyncio.get_running_loop().call_later(HINT_S, show.still_waiting)
-    lines = GateLines(gates, click.echo)
+    lines = GateLines(gates, echo)
     cluster.start()
     lines.start()
     try:
@@ -299,4 +299,4 @@ async def _stop(cluster: Cluster) -> None:
     except Exception as error:
         title = f"an engine failed: {type(error).__name__}: {error}"
         raise CommandError([Diagnostic("error", title)], ExitCode.HARNESS) from error
-    click.echo("engines stopped")
+    echo("engines stopped")

@@ -24,6 +24,7 @@ LIBRARIES = {"yaml": "pyyaml", "zmq": "pyzmq"}
 def main() -> NoReturn:
     """Entry point of the ``wavecheck`` script."""
     _on_signals(_leave)
+    _fill_closed()
     try:
         from harness.cli.main import cli
     except ModuleNotFoundError as error:
@@ -66,6 +67,21 @@ def _lacks(error: ModuleNotFoundError) -> NoReturn:
     sys.stderr.write(f"error: the library {name}, which every command needs, is not installed\n")
     sys.stderr.write(f"  help:      {command}\n")
     sys.exit(HARNESS)
+
+
+def _fill_closed() -> None:
+    """Put something in the place of standard streams that were closed before we began.
+
+    Else the first file or socket that is opened gets the number of one, and what a child process
+    prints goes there.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free; those below have been looked at.
+            os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(number, True)
 
 
 def _on_signals(handler: Handler) -> None:

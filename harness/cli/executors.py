@@ -11,19 +11,23 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import time
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Protocol
 
+from harness.awake import CLOCK
 from harness.cli.jobs import CLEAN_UP_S, Task, carry_out
 from harness.cli.worker_process import begin
 from harness.division import Outcome
 from harness.interruption import SIGNALS
+from mock_engines.spawn import is_stopped
 
 HUNG = "it did not stop at its time limit and was killed"
+STOPPED = (
+    "its worker process stood still (SIGSTOP) until its time limit was long over, and was killed"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +115,32 @@ class ProcessExecutor:
         now = _now()
         deadlines = [w.deadline for w in self._workers if w.deadline is not None]
         timeout = max(0.0, min(deadlines) - now) if deadlines else None
-        ready = wait([worker.link for worker in self._workers], timeout)
+        links = [worker.link for worker in self._workers]
+        # In pieces: time in which this process stood still is nobody's time limit.
+        while True:
+            ready = wait(links, CLOCK.wait_begins(timeout))
+            CLOCK.wait_ended()
+            if ready or (timeout is not None and _now() >= now + timeout):
+                break
         came: list[Came] = []
         for worker in list(self._workers):
             if worker.link in ready:
                 came += self._receive(worker)
             elif worker.deadline is not None and worker.deadline <= _now():
+                why = STOPPED if _stands_still(worker) else HUNG
                 worker.process.kill()
-                came += self._lost(worker, HUNG)
+                came += self._lost(worker, why)
         return came
 
     def close(self) -> None:
         """Interrupt the workers, let them clean up, kill what is left after that."""
         for worker in self._workers:
-            if worker.number is not None and worker.process.pid is not None:
+            if worker.process.pid is not None:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(worker.process.pid, signal.SIGINT)
+                    if worker.number is not None:
+                        os.kill(worker.process.pid, signal.SIGINT)
+                    # Whoever stopped it: it cleans up only if it goes on.
+                    os.kill(worker.process.pid, signal.SIGCONT)
             worker.link.close()
         try:
             until = _now() + CLEAN_UP_S
@@ -177,9 +191,13 @@ def _code(worker: _Worker) -> int | None:
     return worker.process.exitcode
 
 
+def _stands_still(worker: _Worker) -> bool:
+    return worker.process.pid is not None and is_stopped(worker.process.pid)
+
+
 def _now() -> float:
-    """Seconds on the wall's clock: workers are killed in real time, and decide nothing."""
-    return time.monotonic()  # noqa: TID251 - no simulated run reads it
+    """Seconds in which we were awake: workers are killed in real time, and decide nothing."""
+    return CLOCK.now()
 
 
 # --- in the worker process --------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.output import STDOUT, check_writable
+from harness.cli.output import STDOUT, check_writable, echo, to_stdout
 from harness.cli.pool import interruptible
 from harness.reference_frontend.options import serve_command
 from harness.targets.base import TargetError
@@ -60,20 +60,20 @@ def fetch_command(releases: tuple[str, ...], whole: bool, json_path: str | None)
             with interruptible():
                 path = None if whole else available(release)
                 if path is None:
-                    path = fetch(release, lambda line: click.echo(line, err=True), whole=whole)
+                    path = fetch(release, lambda line: echo(line, err=True), whole=whole)
         except TargetError as error:
-            click.echo(f"error: {error}", err=True)
+            echo(f"error: {error}", err=True)
             failures += 1
             continue
         digest = cache.sha256_of(path)
         found.append({"release": release, "path": str(path), "sha256": digest})
         if json_path != STDOUT:
-            click.echo(f"{release}  {path}  sha256:{digest}")
+            echo(f"{release}  {path}  sha256:{digest}")
     if json_path is not None:
         _write(json_path, json.dumps(found, indent=2))
     if failures:
         if len(wanted) > 1:
-            click.echo(f"error: {failures} of {len(wanted)} could not be fetched", err=True)
+            echo(f"error: {failures} of {len(wanted)} could not be fetched", err=True)
         sys.exit(_TARGET_FAILURE)
 
 
@@ -90,7 +90,7 @@ def _wanted(releases: tuple[str, ...]) -> list[str]:
 
 def _write(path: str, text: str) -> None:
     if path == STDOUT:
-        click.echo(text)
+        to_stdout(f"{text}\n")
         return
     try:
         Path(path).write_text(f"{text}\n", encoding="utf-8")

@@ -8,20 +8,26 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import FrameType
 
+from harness.awake import STOPS
 from harness.division import Block, Outcome, Piece, play_piece
 from harness.interruption import heard
 from harness.results import ScenarioResult
 from harness.runner import RunOptions
 from harness.scenario.loader import LoadedScenario
-from harness.verdict import ERROR
+from harness.verdict import ERROR, UNSTABLE, VIOLATED
 
 CLEAN_UP_S = 10.0
 """Seconds that an interrupted run gets to release everything before it is killed."""
 LIMIT_MIN_S = 0.05
 """A piece of a campaign whose time is up gets this much to say so."""
+
+TICKS = 20
+"""In so many parts a time limit passes; standing still costs a run one of them at most."""
+STOPPED = "the process that played it was stopped (SIGSTOP, SIGTSTP) meanwhile, and continued"
 
 Work = Callable[[LoadedScenario, RunOptions], ScenarioResult]
 """Runs one scenario; importable by name, so that a worker process finds it."""
@@ -82,6 +88,31 @@ def carry_out(task: Task) -> Outcome:
     Raises:
         KeyboardInterrupt: interrupted by a person.
     """
+    STOPS.listen()
+    before = STOPS.count
+    outcome = _carried_out(task)
+    if STOPS.count != before and isinstance(outcome, ScenarioResult):
+        return _doubted(task, outcome)
+    return outcome
+
+
+def _doubted(task: Task, result: ScenarioResult) -> ScenarioResult:
+    """What a result is worth if this process was stopped meanwhile.
+
+    What runs in simulation, where time is no time, is as good as ever; on real sockets others went
+    on while we did not, and gave up on us, perhaps.
+    """
+    if result.status == ERROR:
+        return replace(result, error=f"{result.error}\n{STOPPED}; it is to be played again")
+    if task.job.options.target == "sim" or result.status not in {VIOLATED, UNSTABLE}:
+        return result
+    if result.failure_file is not None:
+        Path(result.failure_file).unlink(missing_ok=True)
+    told = f"{STOPPED}; so a violation that was seen does not count, and it is to be played again"
+    return replace(failed(task.job, told), profile=result.profile, duration_s=result.duration_s)
+
+
+def _carried_out(task: Task) -> Outcome:
     loaded, options = task.job.loaded, task.job.options
     with _time_limit(task.limit_s) as limit:
         try:
@@ -132,14 +163,24 @@ def describe_error(error: BaseException) -> str:
 
 
 class _Limit:
-    """Whether the time limit of a run has passed."""
+    """Whether the time limit of a run has passed.
+
+    It passes in ``TICKS`` parts. A process that stands still gets one of their signals, however
+    long that takes; so its time passes only while it runs.
+    """
 
     def __init__(self) -> None:
         self.expired = False
+        self._left = TICKS
 
     def ring(self, _signum: int, _frame: FrameType | None) -> None:
-        """Interrupt the run as a person would: its own handler, if any, cleans up."""
-        self.expired = True
+        """In the end interrupt the run as a person would: its own handler, if any, cleans up."""
+        self._left -= 1
+        if self._left > 0:
+            return
+        if not self.expired:
+            self.expired = True
+            signal.setitimer(signal.ITIMER_REAL, CLEAN_UP_S, CLEAN_UP_S)
         signal.raise_signal(signal.SIGINT)
 
 
@@ -153,7 +194,7 @@ def _time_limit(seconds: float | None) -> Iterator[_Limit]:
             yield limit
         return
     before = signal.signal(signal.SIGALRM, limit.ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds, CLEAN_UP_S)
+    signal.setitimer(signal.ITIMER_REAL, seconds / TICKS, seconds / TICKS)
     try:
         with interruptible():
             yield limit

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from client.protocol.strict_json import loads
 from harness.cli.output import CommandError, usage_error
-from harness.files import write_text
+from harness.files import write_own
 from harness.reports.diagnostic import Diagnostic
 from harness.verdict import ExitCode
 
@@ -38,7 +38,7 @@ def remember(folder: Path, failed: Iterable[Failed]) -> None:
             path.unlink(missing_ok=True)
             return
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps({"failed": entries}, indent=1) + "\n")
+        write_own(path, json.dumps({"failed": entries}, indent=1) + "\n")
     except OSError as error:
         title = f"cannot remember what failed in {path}: {error.strerror or error}"
         raise CommandError([Diagnostic("error", title)], ExitCode.HARNESS) from error

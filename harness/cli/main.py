@@ -29,7 +29,7 @@ from harness.cli.matrix_cmd import matrix_command
 from harness.cli.migrate_cmd import migrate_command
 from harness.cli.mutants_cmd import mutants_command
 from harness.cli.new_cmd import new_command
-from harness.cli.output import CommandError
+from harness.cli.output import CommandError, echo, usage_error
 from harness.cli.pool import describe_error
 from harness.cli.record_cmd import record_command
 from harness.cli.replay_cmd import replay_command
@@ -40,7 +40,7 @@ from harness.cli.shrink_cmd import shrink_command
 from harness.cli.soak_cmd import soak_command
 from harness.cli.validate_cmd import validate_command
 from harness.cli.watch_cmd import watch_command
-from harness.reports.diagnostic import Diagnostic
+from harness.reports.diagnostic import Diagnostic, shorten
 from harness.targets.base import TargetError
 from harness.verdict import ExitCode
 from harness.version import tool_version
@@ -48,8 +48,13 @@ from harness.version import tool_version
 TRACEBACK_VARIABLE = "WAVECHECK_TRACEBACK"
 """Environment variable: set to anything, an error of ours shows where it comes from."""
 
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """Errors of a standard output that takes nothing any more; errors of files have a file name."""
+
+NAME_SHOWN = 60
+"""Characters of such a name that are shown."""
+NO_NAME = frozenset({errno.ENAMETOOLONG, errno.ELOOP})
+"""Errors of names that no file can have, from wherever one was looked for."""
 
 EPILOG = """\b
 Examples:
@@ -130,14 +135,14 @@ class WavecheckGroup(click.Group):
                 windows_expand_args=windows_expand_args,
                 **extra,
             )
-        except click.UsageError as error:
-            error.show()
-            return int(ExitCode.USAGE)
         except CommandError as error:
             error.show()
             return int(error.code)
         except click.ClickException as error:
-            error.show()
+            # It quotes words of the command line, which a shell may have made of names of files.
+            text = io.StringIO()
+            error.show(file=text)
+            echo(text.getvalue().removesuffix("\n"), err=True)
             return int(ExitCode.USAGE)
         except (KeyboardInterrupt, click.Abort):
             click.echo("interrupted", err=True)
@@ -153,6 +158,8 @@ class WavecheckGroup(click.Group):
         except Exception as error:
             if isinstance(error, OSError) and error.filename is None and error.errno in NO_ROOM:
                 raise
+            if isinstance(error, OSError) and error.errno in NO_NAME:
+                return _no_name(error)
             return _fault(error)
         return result if isinstance(result, int) else int(ExitCode.OK)
 
@@ -166,6 +173,8 @@ def _flush() -> None:
 def _mute() -> None:
     """Let what still waits to be written go nowhere: Python itself flushes at its end."""
     for stream in (sys.stdout, sys.stderr):
+        if stream is None:
+            continue
         with contextlib.suppress(io.UnsupportedOperation):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
@@ -177,6 +186,12 @@ def _unwritable(error: OSError) -> int:
         CommandError([Diagnostic("error", title)], ExitCode.HARNESS).show()
     _mute()
     return int(ExitCode.HARNESS)
+
+
+def _no_name(error: OSError) -> int:
+    title = f"{shorten(str(error.filename), NAME_SHOWN)}: {error.strerror}"
+    usage_error(title, expected="the name of a file or a folder").show()
+    return int(ExitCode.USAGE)
 
 
 def _fault(error: Exception) -> int:

@@ -39,7 +39,7 @@ from harness.cli.run_cmd import REPEAT_MAX, TIMEOUT_MAX_S, a_number
 from harness.cli.run_plan import TIMEOUT_S
 from harness.cli.selecting import Part, Shard, chosen, part_options
 from harness.cli.spreading import check_executor, open_executor, spreading_options
-from harness.files import write_text
+from harness.files import write_own
 from harness.matrix.classify import table_exit
 from harness.matrix.columns import ALL, KIND, Start, open_column, order_of, parse_frontends
 from harness.matrix.flips import flips
@@ -241,6 +241,10 @@ class _Matrix:
         """The finished cells; a new matrix also drops the failure files of the last one."""
         flags = self._flags
         fresh = not (flags.resume or flags.last_failed)
+        if (flags.out / FAILURES).is_symlink():
+            # What is in it is emptied, and that may be anybody's.
+            msg = f"--out: {flags.out / FAILURES} is a link, and this command makes it itself"
+            raise usage_error(msg, help_text="remove it, or use another --out")
         try:
             (flags.out / FAILURES).mkdir(parents=True, exist_ok=True)
             store = CellStore(flags.out / FILE_NAME, fresh=fresh)
@@ -285,7 +289,8 @@ class _Matrix:
                 by_id[scenario], column, repeat=flags.repeat, race_budget_s=flags.race_budget
             )
             cell = store.get(key) if flags.resume and not flags.last_failed else None
-            if cell is not None and self._whole(cell):
+            own = cell is not None and (cell.scenario, cell.frontend) == (scenario, frontend)
+            if cell is not None and own and self._whole(cell):
                 cells[scenario, frontend] = cell
                 continue
             options = self._options(column)
@@ -328,8 +333,11 @@ class _Matrix:
         return interrupted, cells
 
     def _whole(self, cell: Cell) -> bool:
-        """Whether what a finished cell points to is still there."""
-        return cell.failure_file is None or (self._flags.out / cell.failure_file).is_file()
+        """Whether what a finished cell points to is still there, where this command puts it."""
+        if cell.failure_file is None:
+            return True
+        path, folder = self._flags.out / cell.failure_file, self._flags.out / FAILURES
+        return path.parent == folder and path.is_file()
 
     def _options(self, column: Column) -> RunOptions:
         flags = self._flags
@@ -378,7 +386,7 @@ class _Matrix:
             ("matrix.html", matrix_html(view)),
         ):
             with trouble.kept(flags.out / name):
-                write_text(flags.out / name, text)
+                write_own(flags.out / name, text)
         paths = {one.id: os.path.abspath(one.path) for one in loaded}
         bad = [
             Failed(cell.scenario, paths[cell.scenario], cell.frontend)

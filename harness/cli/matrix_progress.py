@@ -7,11 +7,12 @@ import sys
 from types import TracebackType
 from typing import Self
 
-import click
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from harness.cli.output import console
+from harness.cli.output import console, echo
 from harness.matrix.model import Cell
+from harness.reports.visible import printable
 
 LINES = 10
 """Lines about the progress where there is no terminal."""
@@ -24,7 +25,8 @@ class MatrixProgress:
         self._total = total
         self._done = 0
         self._red = 0
-        self._live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and total > 0
+        terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._live = terminal and os.environ.get("TERM") != "dumb" and total > 0
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -57,8 +59,10 @@ class MatrixProgress:
         red = f", {self._red} red" if self._red else ""
         if self._live:
             text = f"{cell.frontend} {cell.scenario}{red}"
-            self._bar.update(self._task, advance=1, description=text[-60:])
+            # The column takes markup.
+            shown = escape(printable(text[-60:]))
+            self._bar.update(self._task, advance=1, description=shown)
             return
         step = max(1, self._total // LINES)
         if self._done % step == 0 or self._done == self._total:
-            click.echo(f"{self._done}/{self._total} cells{red}", err=True)
+            echo(f"{self._done}/{self._total} cells{red}", err=True)

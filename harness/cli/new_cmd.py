@@ -28,6 +28,7 @@ from harness.cli.output import (
     CommandError,
     Output,
     cannot_write,
+    echo,
     json_option,
     unknown_word,
     usage_error,
@@ -206,7 +207,7 @@ class _New:
     def _asked_for(self, order: Order) -> Order:
         """Ask for what makes a scenario; an empty answer takes what stands in brackets."""
         for start in STARTS.values():
-            click.echo(f"  {start.name:<10} {start.about}", err=True)
+            echo(f"  {start.name:<10} {start.about}", err=True)
         name = click.prompt(
             "Template",
             type=click.Choice(list(STARTS)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,7 @@ from harness.files import write_text
 from harness.reports.annotations import defused
 from harness.reports.diagnostic import Diagnostic, render
 from harness.reports.json_report import to_text
+from harness.reports.visible import masked, printable
 from harness.scenario.problems import did_you_mean
 from harness.verdict import ExitCode
 
@@ -44,10 +46,33 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def guarded(text: Text) -> Text:
-    """In a job of a code host: text in which no line is a command to that host."""
-    if os.environ.get(ACTIONS_VARIABLE) != "true" or defused(text.plain) == text.plain:
+    """Text that steers no terminal; in a job of a code host also none that commands that host.
+
+    What is told says itself what its signs are (``printable``); this is the net below it.
+    """
+    plain = masked(text.plain)
+    if plain != text.plain:
+        text = Text(plain, spans=text.spans, end=text.end)
+    if os.environ.get(ACTIONS_VARIABLE) != "true" or defused(plain) == plain:
         return text
-    return Text(defused(text.plain))
+    return Text(defused(plain))
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print a line of plain text as ``Output.say`` does, for what has no ``Output``."""
+    click.echo(guarded(Text(text)).plain, err=err)
+
+
+def to_stdout(text: str) -> None:
+    """Write a result to standard output, where it was asked for.
+
+    Raises:
+        OSError: it takes nothing, or there is none: it was closed before we began.
+    """
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 class CommandError(click.ClickException):
@@ -241,11 +266,10 @@ class Output:
         if self._json_file is None:
             return
         if self._json_file == STDOUT:
-            unicode = _is_utf8(sys.stdout)
+            unicode = sys.stdout is not None and _is_utf8(sys.stdout)
             text = to_text(document, ascii_only=not unicode)
             # Names of files may hold bytes that are no UTF-8.
-            sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8"))
-            sys.stdout.flush()
+            to_stdout(text.encode("utf-8", "backslashreplace").decode("utf-8"))
             return
         text = to_text(document)
         try:
@@ -265,14 +289,16 @@ class Progress:
     """One line on a terminal's standard error that says what goes on; silent elsewhere."""
 
     def __init__(self) -> None:
-        self._live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._live = (
+            sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        )
         self._shown = False
 
     def show(self, line: str) -> None:
         """Replace the line."""
         if self._live:
             width = max(20, Console(stderr=True).width - 1)
-            sys.stderr.write(f"\r\x1b[K{line[:width]}")
+            sys.stderr.write(f"\r\x1b[K{printable(line)[:width]}")
             sys.stderr.flush()
             self._shown = True
 

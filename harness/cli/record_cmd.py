@@ -27,12 +27,14 @@ from harness.cli.output import (
     Folder,
     Output,
     cannot_write,
+    echo,
     json_option,
     unknown_word,
     usage_error,
 )
 from harness.cli.record_result import tell, tell_nothing
 from harness.cli.record_wish import Wish, check_capture, check_new, check_use, duration
+from harness.loopback import exposure
 from harness.recording.folder import FRAMES, Made, make
 from harness.recording.init_addresses import Addresses
 from harness.recording.live import Ended, Engines, record_engines, record_proxy
@@ -68,7 +70,6 @@ Exit codes:
   3    an engine, a socket or the disk failed (what was recorded is kept)
   4    nothing was recorded
 """
-_LOOPBACK = ("127.", "localhost", "[::1]")
 _SUFFIXES = ("input", "output", "coordinator-input", "coordinator-output")
 
 
@@ -243,9 +244,11 @@ async def _proxied(wish: Wish, sink: Sink, out: Output) -> Ended:
     given = wish.addresses
     listen = wish.listen or "tcp://127.0.0.1:*"
     out.say(f"a proxy at {given.handshake or given.input} (Ctrl-C ends)")
-    host = listen.removeprefix("tcp://")
-    if host != listen and not host.startswith(_LOOPBACK):
-        out.say(f"note: whoever reaches {host} can speak to the frontend through this proxy")
+    if listen.startswith("tcp://"):
+        what = "whoever reaches it can speak to the frontend through this proxy"
+        note = exposure("--listen", listen.removeprefix("tcp://").rpartition(":")[0], what)
+        if note is not None:
+            echo(note, err=True)
     if given.handshake is not None:
         plan = Plan(handshake=given.handshake, listen=listen)
     else:
@@ -258,7 +261,7 @@ async def _proxied(wish: Wish, sink: Sink, out: Output) -> Ended:
 
     def hint() -> None:
         if not sink.messages:
-            click.echo("still waiting: no engine has come yet", err=True)
+            echo("still waiting: no engine has come yet", err=True)
 
     timer = asyncio.get_running_loop().call_later(HINT_S, hint)
     try:

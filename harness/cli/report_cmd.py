@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +16,8 @@ from harness.cli.output import (
     Progress,
     cannot_write,
     check_writable,
+    echo,
+    to_stdout,
     unknown_word,
     usage_error,
 )
@@ -193,14 +194,13 @@ def _add_summary(path: Path, report: Report) -> None:
 
 def _write(place: str, text: str) -> None:
     if place == STDOUT:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        to_stdout(text)
         return
     try:
         write_text(Path(place), text)
     except OSError as error:
         raise cannot_write(place, error) from error
-    click.echo(f"written: {place}", err=True)
+    echo(f"written: {place}", err=True)
 
 
 __all__ = ["report_command"]

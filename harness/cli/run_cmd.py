@@ -32,21 +32,26 @@ from harness.cli.search_flags import search_options
 from harness.cli.selecting import Part, chosen, part_options
 from harness.cli.so_far import SoFar, event_list
 from harness.cli.spreading import open_executor, spreading_options
-from harness.reports.diagnostic import Diagnostic, printable
+from harness.reports.diagnostic import Diagnostic
 from harness.reports.json_report import run_document
 from harness.reports.junit import junit, write_junit
+from harness.reports.not_judged import not_judged_text
 from harness.reports.text import result_line, summary_line
+from harness.reports.visible import printable
 from harness.results import ScenarioResult
 from harness.runner import run_scenario
 from harness.scenario.loader import LoadedScenario
 from harness.start_failures import StartFailures
 from harness.targets.base import TargetError, TargetInfo
 from harness.targets.registry import KINDS, open_target
-from harness.verdict import ExitCode
+from harness.verdict import NOT_JUDGED, ExitCode
 
 REPEAT_MAX = 10_000
 NAMED_MAX = 3
 """How many of the scenarios that were not run are named; the JSON has them all."""
+EACH_MAX = 10
+"""Results of a run of which each that was not judged has its own line; of more they are told
+together, at the end."""
 TIMEOUT_MAX_S = 1_000_000
 """Largest time limit, in seconds: more than a week."""
 
@@ -169,7 +174,8 @@ def a_number(
     "-v",
     "--verbose",
     is_flag=True,
-    help="Show every event of a failing run behind its message; > marks the witness.",
+    help="Show every event of a failing run behind its message; > marks the witness. Name each "
+    "scenario that was not judged, which a run of many counts by reason.",
 )
 @click.option(
     "--shrink/--no-shrink",
@@ -288,8 +294,17 @@ class _Run:
             name = jobs[self._told].loaded.id
             self._progress.show(f"[{self._told + 1}/{self._total}] {name}{self._so_far}")
 
+    def _told_together(self, result: ScenarioResult) -> bool:
+        """Whether it is one of many that could not be judged, and changes nothing."""
+        if result.status != NOT_JUDGED or self._total <= EACH_MAX:
+            return False
+        flags = self._flags
+        return not (flags.verbose or flags.strict or self._plan.ruling(result).lines)
+
     def _print(self, result: ScenarioResult) -> None:
         self._so_far.take(result)
+        if self._told_together(result):
+            return
         ruling = self._plan.ruling(result)
         allow_known = self._flags.allow_known
         word = self._plan.label(result)
@@ -343,6 +358,9 @@ class _Run:
         for message in outcome.messages:
             self._output.show(message)
         self._annotate(results, outcome)
+        together = [result for result in results if self._told_together(result)]
+        if (text := not_judged_text(together)) is not None:
+            self._output.say(text)
         if left:
             self._output.say(f"not run: {len(left)}{_some(left)}")
         self._output.say(

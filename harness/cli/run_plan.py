@@ -41,6 +41,7 @@ from harness.results import ScenarioResult
 from harness.runner import RunOptions
 from harness.scenario import selection
 from harness.scenario.loader import LoadedScenario
+from harness.scenario.positions import LINE_BREAKS
 from harness.targets.base import TargetInfo
 from harness.targets.registry import is_black_box
 from harness.targets.request import TargetRequest, is_reference
@@ -385,13 +386,12 @@ class RunPlan:
 
     def messages(self, result: ScenarioResult, loaded: LoadedScenario | None) -> list[Diagnostic]:
         """What a person is told of a result. ``loaded``: its scenario, where that is known."""
-        mine = loaded is not None and not selection.is_builtin(loaded.path)
         return diagnostics(
             result,
             invariant_doc,
             allow_known=self.flags.allow_known,
             strict=self.flags.strict,
-            origin=origin_of(loaded) if loaded is not None and mine else None,
+            origin=None if loaded is None else origin_of(loaded),
             preferred=self.preferred(loaded),
         )
 
@@ -404,7 +404,13 @@ class RunPlan:
 def origin_of(loaded: LoadedScenario) -> Origin:
     """Where a scenario stands, with the places of its steps."""
     places = (loaded.positions.find(("steps", i)) for i in range(len(loaded.scenario.steps)))
-    return Origin(str(loaded.path), tuple((place.line, place.column) for place in places))
+    builtin = selection.is_builtin(loaded.path)
+    return Origin(
+        loaded.id if builtin else str(loaded.path),
+        tuple((place.line, place.column) for place in places),
+        tuple(LINE_BREAKS.split(loaded.text)),
+        builtin=builtin,
+    )
 
 
 def _same_file(one: str, other: str) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 
 import click
 
+from harness.cli.output import to_stdout
 from harness.scenario.schema import schema_text
 from harness.verdict import ExitCode
 
@@ -28,5 +28,5 @@ def schema_command(what: str) -> int:
     Editors with a YAML language server complete and check a scenario whose first line names it;
     `wavecheck new` writes both.
     """
-    sys.stdout.write(SCHEMAS[what]())
+    to_stdout(SCHEMAS[what]())
     return int(ExitCode.OK)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from harness.cli.last_failed import Failed
-from harness.cli.output import CommandError, usage_error
+from harness.cli.output import CommandError, echo, usage_error
 from harness.reports.wording import counted
 from harness.scenario import selection
 from harness.scenario.loader import LoadedScenario
@@ -88,7 +88,7 @@ def chosen(names: Sequence[str], part: Part) -> list[LoadedScenario]:
         raise CommandError(found, ExitCode.USAGE) from error
     for name in selection.shadowed(names):
         note = f"note: '{name}' is the built-in one; write ./{name} for the path here"
-        click.echo(note, err=True)
+        echo(note, err=True)
     if part.failed is not None:
         ids = {one.scenario for one in part.failed}
         loaded = _kept(loaded, [one for one in loaded if one.id in ids], "failed in the last run")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from harness.evidence import numbers_of
 from harness.failure import FailureFileError, read_failure
-from harness.reports.diagnostic import printable
 from harness.reports.text import label
+from harness.reports.visible import printable
 from harness.results import ScenarioResult
 
 SLOW_S = 1.0

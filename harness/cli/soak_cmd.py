@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.output import Folder, Output, cannot_write, check_folder
-from harness.files import write_text
+from harness.files import write_own
 from harness.reports.wording import counted
 from harness.scenario.writing import scenario_text
 from harness.soak.story import Size, soak
@@ -105,7 +105,7 @@ def soak_command(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for seed in range(first, first + seeds):
-            write_text(folder / f"soak-{seed:04}.yaml", scenario_text(soak(seed, size)))
+            write_own(folder / f"soak-{seed:04}.yaml", scenario_text(soak(seed, size)))
     except OSError as error:
         raise cannot_write(folder, error) from error
     Output(None).say(

@@ -16,7 +16,7 @@ import mock_engines
 from harness.authoring.noticing import CannotWatchError, Spot, batches
 from harness.authoring.rerunning import run_again
 from harness.authoring.watching import Round, Watched, next_round
-from harness.cli.output import STDOUT, CommandError, Output, usage_error
+from harness.cli.output import STDOUT, CommandError, Output, echo, usage_error
 from harness.cli.run_cmd import run_command
 from harness.cli.run_plan import RunPlan
 from harness.doctor.libraries import pip_install
@@ -123,7 +123,7 @@ def watch_command(
         message = Diagnostic("error", str(error), help=pip_install(["wavecheck[watch]"]))
         raise CommandError([message], ExitCode.HARNESS) from error
     except KeyboardInterrupt:
-        click.echo("interrupted", err=True)
+        echo("interrupted", err=True)
     return int(ExitCode.INTERRUPTED)
 
 

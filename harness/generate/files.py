@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from harness.files import write_text
+from harness.files import write_own
 from harness.generate.hunt import Found
 from harness.generate.mending import REFERENCE
 from harness.invariants import discover
@@ -56,7 +56,7 @@ def _write(text: str, folder: Path, stem: str) -> Path:
     mark = hashlib.sha256(text.encode()).hexdigest()[:8]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{stem}-{mark}.yaml"
-    write_text(path, text)
+    write_own(path, text)
     return path
 
 

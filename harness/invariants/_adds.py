@@ -71,12 +71,11 @@ class AddBook:
             case FinishedOnlySent():
                 for request_id in event.request_ids:
                     self._finish(record, event.engine, request_id)
-            case EngineDied():
+            case _:
+                assert isinstance(event, EngineDied)
                 for episode in self.episodes:
                     if episode.engine == event.engine and episode.open:
                         episode.died = record
-            case _:
-                pass
 
     def at(self, request_id: str, engine: int) -> Episode | None:
         """The latest episode of an id at an engine."""

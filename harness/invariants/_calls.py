@@ -81,13 +81,12 @@ class CallBook:
                 left = self.calls.get(event.op)
                 if left is not None and left.open and left.left is None:
                     left.left = record
-            case AbortRequested():
+            case _:
+                assert isinstance(event, AbortRequested)
                 for op in event.ops:
                     for asked in self._named(op):
                         if asked.open and asked.abort_asked is None:
                             asked.abort_asked = record
-            case _:
-                pass
 
     def _named(self, name: str) -> list[Call]:
         """Aborts name ops, or external ids where a scenario aborts what it never began.

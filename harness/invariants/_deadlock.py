@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from client.protocol.profiles import profile_for
 from harness.invariants._deadlock_calls import NOT_PAUSED, CallTrail, of_op
+from harness.invariants._deadlock_table import rows_of, table_of, untaken
 from harness.invariants._deadlock_wakes import Reason, Split, WakeTrail
 from harness.invariants._fanouts import FanOutBook
 from harness.invariants._lockstep import (
@@ -76,6 +77,12 @@ class Detective:
             return self._call(rank, stuck.entered[0][0], methods)
         return self._pause(rank, stuck) or self._trail.why(rank, stuck)
 
+    def table(self, event: RanksStuck | RanksSpin) -> tuple[list[str], list[Record]]:
+        """What each rank did since all met last, in lines, and the messages that lie untaken."""
+        rows = rows_of(event, self._wakes)
+        lying = [each.record for row in rows for each in row.untaken if each.record is not None]
+        return table_of(rows, event, self._group), lying
+
     def spins(self, spin: RanksSpin, ranks: Sequence[int]) -> Reason:
         """Say why ``ranks`` step without end though nobody has work."""
         return self._spins.why(spin, ranks)
@@ -121,7 +128,8 @@ class Detective:
         ]
         for their, caller, late in sides:
             found = self._call(late, caller, OF_CALLS[their])
-            lines, witness = self._meanwhile(caller, late, their)
+            lies = untaken(stuck, caller) if stuck.log else None
+            lines, witness = self._meanwhile(caller, late, their, lies)
             would = f"{named(sorted({caller, late}))} enter {their} together, or step together"
             return Reason(
                 f"{short}; {found.short}", would, (*found.lines, *lines), (*found.witness, *witness)
@@ -131,9 +139,12 @@ class Detective:
         return Reason(short, would, lines, witness)
 
     def _meanwhile(
-        self, caller: int, late: int, their: str
+        self, caller: int, late: int, their: str, lies: Sequence[str] | None
     ) -> tuple[tuple[str, ...], tuple[Record, ...]]:
-        """What the one that a call brought there has missed, and the other one waits for."""
+        """What the one that a call brought there has missed, and the other one waits for.
+
+        ``lies``: what has arrived at the former, and is not taken; ``None``: that is not told.
+        """
         lines: list[str] = []
         witness: list[Record] = []
         began, by = self._trail.began(late)
@@ -144,9 +155,11 @@ class Detective:
         if mine is not None and isinstance(mine.event, UtilitySeen):
             lines.append(self._when(caller, mine, mine.event))
             for record in self._wakes.of(caller).seen:
-                if record.seq > mine.seq:
+                told = lies is None or f"START_DP_WAVE {_wave(record)}" in lies
+                if record.seq > mine.seq and told:
+                    fate = "waits" if lies is None else "lies untaken in its mailbox"
                     lines.append(
-                        f"START_DP_WAVE reached engine {caller} after it (#{record.seq}), and waits"
+                        f"START_DP_WAVE reached engine {caller} after it (#{record.seq}), and {fate}"
                     )
                     witness.append(record)
                     break
@@ -230,6 +243,10 @@ class Detective:
             would = f"engine {rank} takes {event.method}, too, or START_DP_WAVE"
             return Reason(short, would, (first, *lines), (record, *witness))
         return None
+
+
+def _wave(record: Record) -> int:
+    return int(getattr(record.event, "wave", -1))
 
 
 def detective(context: RunContext, *, white: bool) -> Detective:

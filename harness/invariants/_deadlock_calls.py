@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness.invariants._deadlock_table import untaken
 from harness.invariants._fanouts import FanOut
 from harness.invariants._lockstep import UNPAUSED, GroupBook
 from harness.invariants._wakes import WakeBook
@@ -91,12 +92,31 @@ class CallTrail:
     def _not_answered(
         self, rank: int, method: str, seen: Record
     ) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
+        assert isinstance(seen.event, UtilitySeen)
+        word = f"UTILITY {seen.event.call_id} {method}"
+        if self._tell(rank, taken=f"took {word}"):
+            short = f"engine {rank} took {method} (#{seen.seq}), and has not answered it"
+            return short, (short,), (seen,)
+        if self._tell(rank, lies=word):
+            short = f"engine {rank} has not taken {method} (#{seen.seq})"
+            waits = "it lies in its mailbox, and the rank takes nothing while it waits"
+            return short, (f"{short}: {waits}",), (seen,)
         state = self._group.states.get(rank)
         if not self._group.settled or (state is not None and (state.running or self._hangs(rank))):
             short = f"engine {rank} has not taken {method} (#{seen.seq})"
             return short, (f"{short}: it takes nothing while it waits",), (seen,)
         short = f"{method} reached engine {rank} (#{seen.seq}), and a rule kept it"
         return short, (f"{short} from its loop",), (seen,)
+
+    def _tell(self, rank: int, *, taken: str = "", lies: str = "") -> bool:
+        """Whether a last look has such an entry of a rank."""
+        told = [r.event for r in self._group.stuck if isinstance(r.event, RanksStuck)]
+        return any(
+            taken in did or lies in untaken(event, rank)
+            for event in told
+            for each, did, _ in event.log
+            if each == rank
+        )
 
     def _hangs(self, rank: int) -> bool:
         """Whether it waits in some meeting."""

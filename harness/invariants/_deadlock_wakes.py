@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from client.events import FirstRequestHandled, WaveNoticeHandled
 from harness.invariants._deadlock_calls import CallTrail, of_op
+from harness.invariants._deadlock_table import untaken
 from harness.invariants._fanouts import FanOutBook
 from harness.invariants._lockstep import PAUSE_METHODS, UNPAUSED, GroupBook, named
 from harness.invariants._wakes import WakeBook
@@ -81,7 +83,8 @@ class WakeTrail:
             short = f"engine {rank} ended its wave (#{stopped.seq}) while its peers went on"
             would = "all ranks end the wave in the same exchange"
             return Reason(short, would, (short,), _there(began, stopped))
-        short, lines, witness = self._arrived(rank, caller, wave, since)
+        lies = untaken(stuck, rank)
+        short, lines, witness = self._arrived(rank, caller, wave, since, lies)
         if not lines:
             short, lines, witness = self._sent(rank, caller, wave, since)
         if began is not None and lines == self._woken_late(caller, began):
@@ -112,9 +115,9 @@ class WakeTrail:
         return tuple(lines)
 
     def _arrived(
-        self, rank: int, caller: int, wave: int, since: int
+        self, rank: int, caller: int, wave: int, since: int, lies: Sequence[str]
     ) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
-        """What came to the rank itself, to no effect."""
+        """What came to the rank itself, to no effect. ``lies``: in its mailbox."""
         wakes = self._wakes.of(rank)
         for record in reversed(wakes.ignored):
             event = record.event
@@ -144,7 +147,10 @@ class WakeTrail:
                 continue
             start = _start(seen.wave, seen.exclude)
             if wakes.began is None or wakes.began.seq < record.seq:
-                line = f"{start} reached engine {rank} (#{record.seq}), and a rule kept it from its loop"
+                arrived = f"{start} reached engine {rank} (#{record.seq})"
+                taken = f"START_DP_WAVE {seen.wave}" not in lies
+                fate = "a rule kept it from its loop" if taken else "lies untaken in its mailbox"
+                line = f"{arrived}, and {fate}"
                 return line, (line,), (record,)
         return "", (), ()
 

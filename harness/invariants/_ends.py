@@ -28,10 +28,9 @@ class EndBook:
             case FinishedOnlySent() as event:
                 for name in event.request_ids:
                     self._end(record, event.engine, name)
-            case Fenced():
-                self._fences.append(record.seq)
             case _:
-                pass
+                assert isinstance(record.event, Fenced)
+                self._fences.append(record.seq)
 
     def _end(self, record: Record, engine: int, name: str) -> None:
         self._ends.setdefault(name, []).append((record.seq, engine))

@@ -196,13 +196,12 @@ class FanOutBook:
                 fan = self.by_call.get(event.call_id)
                 if fan is not None:
                     fan.released.setdefault(event.call_id, record)
-            case HealthFailed():
+            case _:
+                assert isinstance(event, HealthFailed)
                 # A client that fails lets go of all its waiters, without an event for each.
                 for fan in self.fans.values():
                     for call_id in fan.registered:
                         fan.released.setdefault(call_id, record)
-            case _:
-                pass
 
     def _caller(
         self, record: Record, event: UtilityStarted | UtilityEnded | CancelRequested

@@ -175,10 +175,9 @@ class GroupBook:
                 self.dead[event.engine] = record
             case EngineStalled():
                 self.stalled[event.engine] = record
-            case EngineResumed():
-                self.stalled.pop(event.engine, None)
             case _:
-                pass
+                assert isinstance(event, EngineResumed)
+                self.stalled.pop(event.engine, None)
 
 
 class LockstepInvariant(RunInvariant):

@@ -32,8 +32,7 @@ class LeavingRankLosesNothing(ElasticInvariant):
     def see(self, record: Record) -> None:
         """Look at what the engine had."""
         event = record.event
-        if not isinstance(event, EngineRemoved):
-            return
+        assert isinstance(event, EngineRemoved)
         self.exercised += 1
         lost = [each for each in self.adds.episodes if each.engine == event.engine and each.open]
         if lost:

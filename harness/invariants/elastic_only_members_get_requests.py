@@ -33,7 +33,8 @@ class OnlyMembersGetRequests(ElasticInvariant):
         elif isinstance(event, EngineJoined):
             stage, _since = self.members.stages.get(event.engine, (Stage.MEMBER, None))
             self.exercised += stage is Stage.NEW
-        elif isinstance(event, AddSeen):
+        else:
+            assert isinstance(event, AddSeen)
             stage, since = self.members.stages.get(event.engine, (Stage.MEMBER, None))
             if stage is not Stage.MEMBER:
                 self.violate(

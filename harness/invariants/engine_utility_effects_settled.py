@@ -47,7 +47,8 @@ class UtilityEffectsSettled(RunInvariant):
         event = record.event
         if isinstance(event, EngineDied | EngineRemoved):
             self._dead[event.engine] = None
-        elif isinstance(event, UtilityApplied):
+        else:
+            assert isinstance(event, UtilityApplied)
             self._touched[event.call_id] = None
             self._last[event.engine] = record
             state = self._states.setdefault(event.engine, {})

@@ -33,7 +33,8 @@ class HealthStickyFirst(RunInvariant):
         event = record.event
         if isinstance(event, HealthFailed):
             self._failed(record, event)
-        elif isinstance(event, HealthSample):
+        else:
+            assert isinstance(event, HealthSample)
             self._sample(record, event)
 
     def _failed(self, record: Record, event: HealthFailed) -> None:

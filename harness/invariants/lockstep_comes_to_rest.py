@@ -67,9 +67,10 @@ class ComesToRest(LockstepInvariant):
     def _spins(self, record: Record, event: RanksSpin) -> None:
         ranks = list(self.context.ranks)
         reason = self._detective.spins(event, ranks)
+        table, lying = self._detective.table(event)
         self.violate(
             f"{named(ranks)} run dummy steps without end: {reason.short}",
             expected=reason.would,
-            seen="\n".join((*states_of(event.states), *ways_of([reason]))),
-            witness=(*reason.witness, *cited([reason]), *self._in_vain[-1:], record),
+            seen="\n".join((*states_of(event.states), *table, *ways_of([reason]))),
+            witness=(*lying, *reason.witness, *cited([reason]), *self._in_vain[-1:], record),
         )

@@ -91,14 +91,16 @@ class NoRankWaitsAlone(LockstepInvariant):
         cannot = [rank for rank in missing if self._cannot(rank, event)]
         blamed = (cannot or missing)[:REASONS_MAX]
         reasons = [self._detective.why(rank, event) for rank in blamed]
+        table, lying = self._detective.table(event)
         where = f"{event.group} {' and '.join(kinds)}"
         others = f" for {named(missing)}" if event.missing else " and never meet"
         title = f"{named(waiting)} {wait_s(waiting)} in {where}{others}: {reasons[0].short}"
         self.violate(
             title,
             expected=f"all ranks come to {event.group} {event.entered[0][1]}: {reasons[0].would}",
-            seen="\n".join((*states_of(event.states), *ways_of(reasons))),
+            seen="\n".join((*states_of(event.states), *table, *ways_of(reasons))),
             witness=(
+                *lying,
                 *(r for reason in reasons for r in reason.witness),
                 *cited(reasons),
                 record,

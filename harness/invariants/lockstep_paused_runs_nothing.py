@@ -48,11 +48,10 @@ class PausedRunsNothing(LockstepInvariant):
                 self._moved(record, event)
             case AddSeen():
                 self._started.pop((event.engine, event.request_id), None)
-            case OutputSent():
+            case _:
+                assert isinstance(event, OutputSent)
                 if event.tokens and event.engine in self._states:
                     self._tokens(record, event)
-            case _:
-                pass
 
     def _moved(self, record: Record, event: RankMoved) -> None:
         known = self._states.get(event.engine)

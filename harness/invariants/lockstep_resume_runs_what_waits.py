@@ -45,10 +45,9 @@ class ResumeRunsWhatWaits(LockstepInvariant):
                     self._resumed(record, event.engine)
                 elif before == UNPAUSED and event.pause != UNPAUSED:
                     self._waited.pop(event.engine, None)
-            case Healed():
-                self._healed = True
             case _:
-                pass
+                assert isinstance(event, Healed)
+                self._healed = True
 
     def _resumed(self, record: Record, rank: int) -> None:
         waiting = [each for each in self.adds.episodes if each.engine == rank and each.open]

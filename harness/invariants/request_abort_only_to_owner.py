@@ -41,10 +41,9 @@ class AbortOnlyToOwner(RequestInvariant):
                 for request_id in event.request_ids:
                     self.exercised += 1
                     self._abort(record, event.engine, request_id)
-            case AddSeen():
-                self._late_add(record, event)
             case _:
-                pass
+                assert isinstance(event, AddSeen)
+                self._late_add(record, event)
 
     def _sharing(self, request_id: str) -> int:
         """How many callers may mean this id."""

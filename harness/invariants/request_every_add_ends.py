@@ -70,7 +70,8 @@ class EveryAddEnds(RequestInvariant):
         for call in calls:
             if call.left is not None:
                 until = max(until, self._ends.fence_after(call.left.seq) or self.ended.seq)
-            elif call.ended is not None:
+            else:
+                assert call.ended is not None, "it is asked of calls that nobody waits in"
                 until = max(until, call.ended.seq)
         return until
 

@@ -35,7 +35,8 @@ class NoOutputAfterEnd(RunInvariant):
                 self._after(event.op, "output", end, record)
             if event.finish is not None:
                 self._finished.setdefault(event.op, record)
-        elif isinstance(event, CallEnded):
+        else:
+            assert isinstance(event, CallEnded)
             self.exercised += 1
             end = self._ended.setdefault(event.op, record)
             if end is not record:

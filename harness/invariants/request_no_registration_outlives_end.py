@@ -42,10 +42,9 @@ class NoRegistrationOutlivesEnd(RequestInvariant):
             case RequestReleased():
                 self.exercised += 1
                 self._registered.pop(event.request_id, None)
-            case Snapshot():
-                self._shot = (record, event)
             case _:
-                pass
+                assert isinstance(event, Snapshot)
+                self._shot = (record, event)
 
     def at_rest(self) -> None:
         """Compare both witnesses with the calls that are open."""

@@ -70,7 +70,8 @@ class OutputsOwnOnly(RequestInvariant):
             sent.tokens.extend(event.tokens)
             sent.engines[event.engine] = None
             sent.early = sent.early or event.request_id not in self.adds.by_id
-        elif isinstance(event, CallOutput):
+        else:
+            assert isinstance(event, CallOutput)
             tokens = event.tokens or _letters(event.text)
             self._seen.setdefault(event.op, []).extend(tokens)
             self._records.setdefault(event.op, []).append(record)

@@ -29,8 +29,7 @@ class UniqueInFlightIds(RequestInvariant):
     def see(self, record: Record) -> None:
         """Compare an ADD with earlier ones of its id."""
         event = record.event
-        if not isinstance(event, AddSeen):
-            return
+        assert isinstance(event, AddSeen)
         self.exercised += 1
         episodes = self.adds.by_id[event.request_id]
         for place, episode in enumerate(episodes[:-1]):

@@ -31,7 +31,8 @@ class ExplicitRank(RequestInvariant):
         event = record.event
         if isinstance(event, AddSeen):
             self._add(record, event)
-        elif isinstance(event, CallEnded):
+        else:
+            assert isinstance(event, CallEnded)
             call = self.calls.calls.get(event.op)
             if call is not None and asked(call.event) != Asked() and event.outcome == "failed":
                 self.exercised += 1

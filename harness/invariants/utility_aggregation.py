@@ -45,8 +45,7 @@ class Aggregation(RunInvariant):
     def see(self, record: Record) -> None:
         """Judge an end."""
         event = record.event
-        if not isinstance(event, UtilityEnded):
-            return
+        assert isinstance(event, UtilityEnded)
         fan = self.fans.fans.get(event.op)
         if fan is None or fan.ended is not record or fan.ambiguous or not fan.settled_by_frontend:
             return

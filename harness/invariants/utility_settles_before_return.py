@@ -42,12 +42,11 @@ class SettlesBeforeReturn(RunInvariant):
                 fan = self.fans.fans.get(event.op)
                 if fan is not None and fan.ended is record:
                     self._ended(fan, record)
-            case UtilitySeen():
+            case _:
+                assert isinstance(event, UtilitySeen)
                 fan = self.fans.by_call.get(event.call_id)
                 if fan is not None and fan.ended is not None:
                     self._late(fan, record, event)
-            case _:
-                pass
 
     def _judged(self, fan: FanOut) -> bool:
         return fan.settled_by_frontend and not fan.ambiguous and self.state.sound

@@ -33,10 +33,9 @@ class UniqueCallIds(Invariant):
         if isinstance(event, UtilitySeen):
             self.exercised += 1
             earlier = self._seen.setdefault((event.client_index, event.call_id), record)
-        elif isinstance(event, UtilityRegistered):
-            earlier = self._registered.setdefault(event.call_id, record)
         else:
-            return
+            assert isinstance(event, UtilityRegistered)
+            earlier = self._registered.setdefault(event.call_id, record)
         if earlier is not record:
             self.violate(
                 f"call id {event.call_id} was used twice",

@@ -37,7 +37,8 @@ class AddStampNotAhead(RunInvariant):
             self.exercised += self._coordinated
             if event.wave > self.waves.highest:
                 self._ahead.append((event.wave, record))
-        elif isinstance(event, Fenced):
+        else:
+            assert isinstance(event, Fenced)
             self._look()
 
     def at_rest(self) -> None:

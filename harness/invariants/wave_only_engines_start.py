@@ -38,7 +38,8 @@ class OnlyEnginesStart(RunInvariant):
             self.exercised += 1
             if event.exclude is None or event.wave not in self.waves.starts:
                 self._unanswered.append((event, record))
-        elif isinstance(event, Fenced):
+        else:
+            assert isinstance(event, Fenced)
             self._look()
 
     def at_rest(self) -> None:

@@ -94,19 +94,25 @@ class Adapters:
             raise Refusal(SERVER_ERROR, text)
 
     def _check_path(self, path: str) -> None:
+        if (why := self._why_not(path)) is not None:
+            text = f"Local LoRA adapter paths {why}."
+            raise Refusal(BAD_REQUEST, text, "lora_path")
+
+    def _why_not(self, path: str) -> str | None:
         """What does not look like a path here is a name in a hub, and the engines' affair."""
         if not _is_local(path):
-            return
+            return None
         if not self._prefixes:
-            raise _refused("need prefixes below which they may lie; none is configured")
+            return "need prefixes below which they may lie; none is configured"
         if not Path(path).is_absolute():
-            raise _refused("must be absolute")
+            return "must be absolute"
         try:
             resolved = Path(path).resolve(strict=True)
-        except (OSError, RuntimeError, ValueError) as error:  # not there, in a circle, no path
-            raise _refused("must exist and be accessible") from error
-        if not any(resolved.is_relative_to(Path(each).resolve()) for each in self._prefixes):
-            raise _refused("must lie below one of the allowed prefixes")
+        except (OSError, RuntimeError, ValueError):  # not there, in a circle, no path
+            return "must exist and be accessible"
+        if any(resolved.is_relative_to(Path(each).resolve()) for each in self._prefixes):
+            return None
+        return "must lie below one of the allowed prefixes"
 
     def _wire(self, name: str, number: int, path: str, *, in_place: bool) -> tuple[Any, ...]:
         head: tuple[Any, ...] = (name, number, path, None)
@@ -117,7 +123,3 @@ class Adapters:
 
 def _is_local(path: str) -> bool:
     return Path(path).is_absolute() or path[:1] in ("~", ".") or ".." in Path(path).parts
-
-
-def _refused(why: str) -> Refusal:
-    return Refusal(BAD_REQUEST, f"Local LoRA adapter paths {why}.", "lora_path")

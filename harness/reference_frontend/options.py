@@ -22,6 +22,9 @@ from client.config import READY_TIMEOUT_S
 from client.protocol.ids import RANKS_MAX
 from client.protocol.profiles import NEWEST, RELEASES, Profile, profile_for
 from client.protocol.strict_json import loads
+from harness.loopback import exposures_of
+from harness.reports.annotations import defused
+from harness.reports.visible import visible
 
 PORT_MAX = (1 << 16) - 1
 _EXPERT_KEYS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
@@ -180,20 +183,12 @@ def _check_profiler(
 
 
 _PORT = click.IntRange(0, PORT_MAX)
-_LOOPBACK = ("127.", "localhost", "::1", "[::1]")
 
 
 def exposures(flags: Mapping[str, Any]) -> list[str]:
     """Say which listeners others can reach: nothing here asks who somebody is."""
-    who = {
-        "host": "whoever reaches it can call every route",
-        "data_parallel_address": "whoever reaches it can join as an engine",
-    }
-    return [
-        f"note: --{name.replace('_', '-')} {flags[name]} is not the loopback interface: {what}"
-        for name, what in who.items()
-        if not str(flags[name]).startswith(_LOOPBACK)
-    ]
+    named = (("--host", flags["host"]), ("--data-parallel-address", flags["data_parallel_address"]))
+    return exposures_of([str(word) for pair in named for word in pair])
 
 
 @click.command("serve")
@@ -267,7 +262,7 @@ def serve_command(**flags: Any) -> None:
         settings = settings_of(flags, os.environ)
     except ValueError as error:
         # As the real frontend: a model that cannot be loaded is a failed start, no wrong usage.
-        click.echo(f"error: {error}", err=True)
+        click.echo(defused(visible(f"error: {error}")), err=True)
         sys.exit(1)
     try:
         from harness.reference_frontend.server import run
@@ -276,5 +271,5 @@ def serve_command(**flags: Any) -> None:
         click.echo(text, err=True)
         sys.exit(1)
     for text in exposures(flags):
-        click.echo(text, err=True)
+        click.echo(defused(visible(text)), err=True)
     sys.exit(run(settings))

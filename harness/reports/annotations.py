@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.reports.visible import visible
+
 LEVELS = ("error", "warning", "notice")
 SHOWN_MAX = 10
 """How many of one level GitHub shows for one step."""
@@ -47,8 +49,8 @@ def command(annotation: Annotation) -> str:
         if annotation.line and annotation.column:
             properties.append(f"col={annotation.column}")
     properties.append(f"title={_property(annotation.title)}")
-    message = annotation.message[:MESSAGE_MAX]
-    return f"::{annotation.level} {','.join(properties)}::{_data(message)}"
+    message = visible(annotation.message[:MESSAGE_MAX])
+    return defused_inside(f"::{annotation.level} {','.join(properties)}::{_data(message)}")
 
 
 def _data(text: str) -> str:
@@ -56,7 +58,7 @@ def _data(text: str) -> str:
 
 
 def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    return _data(visible(text)).replace(":", "%3A").replace(",", "%2C")
 
 
 def capped(annotations: Iterable[Annotation]) -> Iterator[Annotation]:
@@ -87,4 +89,9 @@ def defused(text: str) -> str:
 
     The runner looks for ``::`` at the beginning of a line, behind blanks, and for ``##[`` anywhere.
     """
-    return _COMMAND.sub(r"\1\2: :", text).replace("##[", "## [")
+    return defused_inside(_COMMAND.sub(r"\1\2: :", text))
+
+
+def defused_inside(line: str) -> str:
+    """The same of what is a command anywhere in a line."""
+    return line.replace("##[", "## [")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from rich.text import Text
 
 from harness.reports.diagram import diagram
+from harness.reports.visible import printable
 
 EXCERPT_WIDTH_MAX = 100
 """Columns of a source line that an excerpt shows; longer lines are cut round the caret."""
@@ -78,14 +79,6 @@ class Diagnostic:
     why: str = ""
     source: str = ""
     help: str = ""
-
-
-def printable(text: str) -> str:
-    """Replace what could steer a terminal or break a line by visible escapes."""
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode()
-        for c in text
-    )
 
 
 def shorten(text: str, limit: int = VALUE_LENGTH_MAX) -> str:

@@ -13,6 +13,7 @@ from harness.baseline.ruling import Rule, Ruling
 from harness.files import replacing
 from harness.reports.diagnostic import plain
 from harness.reports.text import InvariantDoc, diagnostics, label
+from harness.reports.visible import visible
 from harness.results import ScenarioResult
 from harness.verdict import ERROR, NOT_JUDGED, UNSTABLE, assess, counts, why_not_judged
 
@@ -37,12 +38,14 @@ def junit(
     ``preferred`` gives what a result is about first, as in ``text.diagnostics``. With ``rule``, of
     a baseline, what it fails fails, and what it waives is skipped with the waiver's text.
     """
-    suite = TestSuite(f"wavecheck {target}")
+    suite = TestSuite(xml_text(f"wavecheck {target}"))
     for result in results:
         chapter = result.scenario.rpartition("/")[0]
         case = TestCase(
-            f"{result.scenario} [{result.profile}]",
-            ".".join(part for part in ("wavecheck", target, chapter.replace("/", ".")) if part),
+            xml_text(f"{result.scenario} [{result.profile}]"),
+            xml_text(
+                ".".join(part for part in ("wavecheck", target, chapter.replace("/", ".")) if part)
+            ),
             result.duration_s,
         )
         messages = diagnostics(
@@ -54,14 +57,15 @@ def junit(
         if ruled.fails:
             text = "\n".join([*(xml_text(line) for line in ruled.lines), "", text]).rstrip()
             outcome: Error | Failure | Skipped | None = Failure(
-                xml_text(ruled.lines[0]), ruled.lines[0].partition(":")[0].partition("[")[0]
+                xml_text(ruled.lines[0]),
+                xml_text(ruled.lines[0].partition(":")[0].partition("[")[0]),
             )
         elif ruled.waived:
             outcome = Skipped(xml_text(ruled.waived), "waived")
         elif result.status == UNSTABLE:
             outcome = Failure(xml_text(result.reason or title), UNSTABLE)
         elif result.status == ERROR:
-            outcome = Error(title, result.status)
+            outcome = Error(title, xml_text(result.status))
         elif result.status == NOT_JUDGED:
             outcome = Skipped(xml_text(why_not_judged(result)), "not judged")
         elif counts(result, allow_known=allow_known, strict=strict):
@@ -69,9 +73,10 @@ def junit(
             names = [*found.unknown, *found.blind, *found.should, *found.known]
             # The same rule as in the message: what the run is about comes before what follows.
             names = [message.code for message in messages if message.code] or names
-            outcome = Failure(title, names[0] if names else result.status)
+            outcome = Failure(title, xml_text(names[0] if names else result.status))
         elif label(result, allow_known=allow_known) == "known":
-            outcome = Skipped(f"known fault: {', '.join(assess(result).known)}", "known")
+            known = ", ".join(assess(result).known)
+            outcome = Skipped(xml_text(f"known fault: {known}"), "known")
         else:
             outcome = None
         if outcome is not None:
@@ -99,5 +104,5 @@ def write_junit(report: JUnitXml, path: Path) -> None:
 
 
 def xml_text(text: str) -> str:
-    """Text without the signs that XML cannot hold."""
-    return _NO_XML.sub("\ufffd", text)
+    """Text without the signs that XML cannot hold, and none that steers who shows it."""
+    return visible(_NO_XML.sub("\ufffd", text))

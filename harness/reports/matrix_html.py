@@ -27,6 +27,7 @@ from harness.reports.matrix_view import (
     why,
     words,
 )
+from harness.reports.visible import visible
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -40,6 +41,11 @@ SEVERITY = (
 """Statuses in the order in which a click on a column brings them up."""
 
 
+def _shown(value: object) -> object:
+    """What the template writes: texts without signs that nobody sees."""
+    return visible(value) if type(value) is str else value
+
+
 @functools.cache
 def _template() -> Template:
     # Here, since every other command would pay for the import.
@@ -48,6 +54,7 @@ def _template() -> Template:
     environment = Environment(
         loader=PackageLoader("harness", "reports"),
         autoescape=True,
+        finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

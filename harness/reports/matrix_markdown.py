@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from harness.matrix import model
 from harness.matrix.model import Cell
-from harness.reports.diagnostic import printable
 from harness.reports.matrix_view import (
     MEANINGS,
     SYMBOLS,
@@ -21,6 +20,7 @@ from harness.reports.matrix_view import (
     why,
     words,
 )
+from harness.reports.visible import printable
 from harness.reports.wording import counted
 
 NOT_RUN_SHOWN = 200

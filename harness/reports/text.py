@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from rich.text import Text
 
 from harness.evidence import LINES_MAX, cut, evidence_of
-from harness.reports.diagnostic import Diagnostic
+from harness.reports.diagnostic import Diagnostic, Excerpt
 from harness.reports.wording import order_lines
 from harness.results import ExpectationResult, ScenarioResult, VerdictResult
 from harness.verdict import (
@@ -53,22 +53,35 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a scenario stands that is the user's own.
+    """Where a scenario stands.
 
     Attributes:
-        file: as the user named it.
+        file: as the user named it; the id of a built-in scenario.
         steps: line and column of each step, from 1.
+        lines: of the file.
+        builtin: the file belongs to us, and so has no place among the user's.
     """
 
     file: str
     steps: tuple[tuple[int, int], ...] = ()
+    lines: tuple[str, ...] = ()
+    builtin: bool = False
 
     def at(self, step: int | None) -> str:
         """``file``, or ``file:line:column`` of a step."""
-        if step is None or not 0 <= step < len(self.steps):
+        if self.builtin or step is None or not 0 <= step < len(self.steps):
             return self.file
         line, column = self.steps[step]
         return f"{self.file}:{line}:{column}"
+
+    def excerpt(self, step: int) -> Excerpt | None:
+        """The line of a step, where it is known."""
+        if not 0 <= step < len(self.steps):
+            return None
+        line, column = self.steps[step]
+        if not 0 < line <= len(self.lines):
+            return None
+        return Excerpt(line, column, self.lines[line - 1])
 
 
 def label(result: ScenarioResult, *, allow_known: bool) -> str:
@@ -141,7 +154,7 @@ def diagnostics(
         also = tuple(
             f"{d.code}: {d.title}"
             if d.code != EXPECTATION
-            else f"{d.title} (expected {d.expected}; seen {d.seen})"
+            else f"{d.title} (expected {_flat(d.expected)}; seen {_flat(d.seen)})"
             for d in found[1:]
         )
         found = [replace(found[0], also=also)]
@@ -151,6 +164,11 @@ def diagnostics(
     if allow_known:
         found += [_blind(result, name) for name in assess(result).blind]
     return found
+
+
+def _flat(value: str) -> str:
+    """Several lines as one."""
+    return "; ".join(line.strip() for line in value.splitlines())
 
 
 def _violations(
@@ -237,6 +255,7 @@ def _expectation(
         expectation.title,
         code=EXPECTATION,
         where=_where(result, origin, expectation.step),
+        excerpt=None if origin is None else origin.excerpt(expectation.step),
         facts=(("title", result.title), *_known(result, EXPECTATION), *_order(result)),
         expected=expectation.expected,
         seen=expectation.seen,

@@ -275,9 +275,9 @@ def check_gates(scenario: Scenario) -> Iterator[Finding]:
     """Something waits at each gate that is opened, and each gate waited at is opened."""
     waited: dict[str, Path] = {}
     opened: dict[str, Path] = {}
-    for path, name, opens in _gates(scenario):
+    for path, name, opens in gate_uses(scenario):
         (opened if opens else waited).setdefault(name, path)
-    for path, name, _ in _gates(scenario):
+    for path, name, _ in gate_uses(scenario):
         if not name:
             yield Finding(path, "a gate has no name", "a name")
     for name, path in opened.items():
@@ -313,7 +313,7 @@ def _left_open(scenario: Scenario, waited: Mapping[str, Path]) -> Iterator[Findi
             )
 
 
-def _gates(scenario: Scenario) -> Iterator[tuple[Path, str, bool]]:
+def gate_uses(scenario: Scenario) -> Iterator[tuple[Path, str, bool]]:
     """Each use of a gate: path, name, whether it opens the gate."""
     for i, spec in enumerate(scenario.engines):
         if spec.join.gate is not None:

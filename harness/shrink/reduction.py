@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.attempt import Again, Attempt
 from harness.failure import FailureFile, write_failure
-from harness.files import write_text
+from harness.files import write_own
 from harness.invariants import discover
 from harness.play import play, schedule_digest
 from harness.replay import OpenFailure, ReplayKind, replayed
@@ -241,5 +241,5 @@ def write_reduced(reduced: Reduced, out: Path | None) -> tuple[Path, Path]:
     failure = write_failure(reduced.failure, out)
     scenario = failure.with_suffix(".yaml")
     comments = "".join(f"# {line}\n" for line in reduced.heading)
-    write_text(scenario, comments + reduced.text)
+    write_own(scenario, comments + reduced.text)
     return scenario, failure

@@ -31,7 +31,9 @@ SENT: dict[type, str] = {
     mock.StatsSent: "stats",
     mock.RawSent: "raw frames",
 }
-_SAID_ELSEWHERE = {(mock.RanksStuck, "states"), (mock.RanksSpin, "states")}
+_SAID_ELSEWHERE = {
+    (cls, name) for cls in (mock.RanksStuck, mock.RanksSpin) for name in ("states", "log", "met")
+}
 """Long, and what a verdict shows line by line; the event's JSON has it."""
 _PLAIN = {mock.RankMoved}
 """Of many flags only those that are set are shown."""

@@ -173,6 +173,10 @@ class Pace(Strict):
         return self.step_ms[0], self.step_ms[-1]
 
 
+NEED_A_VALUE = frozenset({"open", "stall", "raw"})
+"""Actions that mean nothing where nothing stands behind them."""
+
+
 class Action(Strict):
     """One thing to do: a mapping with exactly one of these keys."""
 
@@ -208,6 +212,9 @@ class Action(Strict):
         if len(self.model_fields_set) != 1:
             named = ", ".join(sorted(self.model_fields_set)) or "nothing"
             msg = f"an action has exactly one key, this one has {named}"
+            raise ValueError(msg)
+        if self.verb in NEED_A_VALUE and getattr(self, self.verb) is None:
+            msg = f"{self.verb!r} needs a value"
             raise ValueError(msg)
         return self
 

@@ -16,5 +16,5 @@ class OpenGate(Behaviour):
 
     async def carry_out(self, action: Action, message: Message, io: EngineIO) -> None:  # noqa: ARG002
         """Open it."""
-        if action.open is not None:
-            io.open_gate(action.open)
+        assert action.open is not None, "an action's value is checked when it is read"
+        io.open_gate(action.open)

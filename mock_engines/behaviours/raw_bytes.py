@@ -18,8 +18,7 @@ class SendRaw(Behaviour):
     async def carry_out(self, action: Action, message: Message, io: EngineIO) -> None:  # noqa: ARG002
         """Send them."""
         spec = action.raw
-        if spec is None:
-            return
+        assert spec is not None, "an action's value is checked when it is read"
 
         def id_of(name: str) -> str:
             known = io.engine.find(name)

@@ -20,5 +20,5 @@ class Stall(Behaviour):
 
     async def carry_out(self, action: Action, message: Message, io: EngineIO) -> None:  # noqa: ARG002
         """Stop, and return once the gate is open."""
-        if action.stall is not None:
-            await io.stall(action.stall)
+        assert action.stall is not None, "an action's value is checked when it is read"
+        await io.stall(action.stall)

@@ -8,7 +8,7 @@ import msgspec
 
 from client.protocol.messages import EngineCoreOutput, FinishReason, RequestError
 from client.protocol.profiles import Profile
-from mock_engines.behaviours.base import Behaviour, EngineIO, InLockstep, ScriptError
+from mock_engines.behaviours.base import Behaviour, EngineIO, InLockstep
 from mock_engines.behaviours.model import Action, FinishName, Stream
 from mock_engines.matching import Kind, Message
 from mock_engines.requests import MockRequest
@@ -28,13 +28,12 @@ class StreamTokens(Behaviour):
     async def carry_out(self, action: Action, message: Message, io: EngineIO) -> None:
         """Stream for the request of an ADD; nothing to do if that was dropped."""
         spec = action.stream or Stream()
-        if message.request is not None and io.stepping is not None:
+        if message.request is None:
+            return
+        if io.stepping is not None:
             io.stepping.add(message.request, spec)
-        elif message.request is not None:
+        else:
             await stream_tokens(spec, message.request, io)
-        elif message.kind != "add":
-            msg = "'stream' needs a request that was added"
-            raise ScriptError(msg)
 
 
 def finish_reason(name: FinishName | None) -> FinishReason | None:

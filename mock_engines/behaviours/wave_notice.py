@@ -18,10 +18,10 @@ class SendNotice(Behaviour):
         """Send it. After ``wave_complete`` the engine itself goes on to the next wave."""
         complete = action.verb == "wave_complete"
         given = action.wave_complete if complete else action.start_wave
-        notice = given if isinstance(given, Notice) else Notice(wave=given)
-        wave = io.wave if notice.wave is None else notice.wave
-        await io.out.notice(
-            "complete" if complete else "start", wave, engine_index=notice.engine_index
+        named, index = (
+            (given.wave, given.engine_index) if isinstance(given, Notice) else (given, None)
         )
+        wave = io.wave if named is None else named
+        await io.out.notice("complete" if complete else "start", wave, engine_index=index)
         if complete:
             io.engine.completed(wave)

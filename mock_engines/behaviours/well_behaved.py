@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
 from client.protocol.ids import RequestId
@@ -90,10 +91,8 @@ async def take_effect(message: Message, io: EngineIO) -> None:
     elif message.start is not None:
         io.apply_start_wave(message.start)
     elif message.call is not None:
-        try:
+        with suppress(UtilityFailedError):
             await _apply(message.call, io)
-        except UtilityFailedError:
-            return
 
 
 async def _serve(request: MockRequest | None, io: EngineIO) -> None:

@@ -120,6 +120,8 @@ class Enter(msgspec.Struct, frozen=True):
 
 FORWARD = Enter("device", "forward")
 """The exchange inside a forward pass, dummy or not; the same in each step."""
+DUMMY = Enter("device", "forward")
+"""Equal to it: ranks meet whether they run a batch or a dummy. Its own object, for reports."""
 
 
 class Send(msgspec.Struct, frozen=True):

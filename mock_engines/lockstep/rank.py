@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Generator, Iterable
-from typing import Any
+from typing import Any, assert_never
 
 from mock_engines.lockstep.collectives import Change
 from mock_engines.lockstep.effects import (
     COORDINATOR,
+    DUMMY,
     FORWARD,
     POLL,
     AbortInput,
@@ -175,7 +176,7 @@ class Rank:
                 if not unfinished and not self.running:
                     continue
                 if self.rules.dummies_asleep or not self.memory.asleep:
-                    yield FORWARD
+                    yield DUMMY
             self.running = yield from self._exchange(unfinished)
             if not self.running:
                 yield from self._wave_over()
@@ -252,6 +253,8 @@ class Rank:
             case ShutdownInput():
                 if self.shutdown is Shutdown.NO:
                     self.shutdown, self._timeout_s = Shutdown.ASKED, item.timeout_s
+            case _:
+                assert_never(item)
 
     def _add(self, item: AddInput) -> Part:
         work = item.work
@@ -418,8 +421,6 @@ class Rank:
     # --- the end ----------------------------------------------------------------------------
 
     def _goes_on(self) -> Part:
-        if self.shutdown is Shutdown.NO:
-            return True
         if self.shutdown is Shutdown.ASKED:
             if self._timeout_s == 0:
                 yield from self._abort_all()

@@ -141,3 +141,12 @@ def await_an_end(processes: list[Process], seconds: float) -> None:
     finally:
         for handle in handles:
             os.close(handle)
+
+
+def all_end(marked: Marked, seconds: float) -> bool:
+    """Whether all of them end, each within so long of the one before."""
+    while living := marked.living():
+        await_an_end(living, seconds)
+        if len(marked.living()) == len(living):
+            return False
+    return True

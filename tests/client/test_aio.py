@@ -380,3 +380,55 @@ def test_mailbox_under_random_schedules_delivers_each_item_once(seed):
         assert sorted(got) == list(range(9))
 
     on_sim(story(), "random", seed)
+
+
+def test_anything_that_can_be_awaited_has_a_deadline(run):
+    async def story():
+        loop = asyncio.get_running_loop()
+        there: asyncio.Future[str] = loop.create_future()
+        loop.call_soon(there.set_result, "a")
+        assert await with_deadline(there, 60) == "a"
+        late: asyncio.Future[str] = loop.create_future()
+        with pytest.raises(DeadlineExceeded):
+            await with_deadline(late, 0.01)
+        assert late.cancelled()
+
+    run(story())
+
+
+def test_deadline_that_strikes_with_a_cancellation_from_elsewhere_lets_that_through(run):
+    async def story():
+        async def stubborn():
+            try:
+                await never()
+            except asyncio.CancelledError:
+                asyncio.current_task().cancel()  # as whoever else would in this moment
+                raise
+
+        waiting = spawn(within(stubborn(), 0.01))
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert waiting.cancelled()
+
+    run(story())
+
+
+def test_deadline_that_has_ended_strikes_nobody_when_its_timer_fires(run):
+    async def story():
+        deadline, loop = Deadline(), asyncio.get_running_loop()
+        deadline.begin(0.01)
+        deadline.end()
+        with pytest.raises(DeadlineExceeded):
+            await within(never(), 0.03)  # longer than the timer of the first
+        assert asyncio.current_task().cancelling() == 0
+        start = loop.time()
+        deadline.begin(0.01)  # and it can begin again
+        with pytest.raises(asyncio.CancelledError):
+            await never()
+        with pytest.raises(DeadlineExceeded):
+            deadline.check()
+        deadline.end()
+        assert loop.time() >= start + 0.01
+        deadline.close()
+
+    run(story())

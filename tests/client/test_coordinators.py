@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from client import errors
+from client.components import Components
+from client.coordinator_process import ExternalCoordinator
 from client.events import (
     CoordinatorPublished,
     CoordinatorStateApplied,
@@ -12,8 +14,11 @@ from client.events import (
     FirstRequestQueued,
     WaveNoticeHandled,
 )
+from client.external_coordinator import ExternalCoordinatorState
 from client.protocol.messages import Add, EngineCoreOutput, EngineCoreOutputs, UtilityOutput
+from client.protocol.transport import SocketKind, TransportError
 from harness.faults import LinkFault
+from harness.sim.errors import CallbackFailed
 
 
 def waves(world, at=0):
@@ -400,6 +405,89 @@ def test_process_dies_when_an_engine_sends_it_outputs(make_world):
         assert client.is_healthy
         await world.process.start()
         assert world.process.died is None
+        await client.shutdown()
+        await world.process.stop()
+
+    make_world(coordinator="external").run(story)
+
+
+# --- the external one goes -------------------------------------------------------------------
+
+
+def process_of(world, **parts):
+    return ExternalCoordinator(
+        transport=world.plain, profile=world.profile, engine_count=2,
+        front_address=world.front, back_input_address=world.back_input,
+        back_output_address=world.back_output, observer=world.observe, **parts,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("taken", ["front", "back_input", "back_output"])
+def test_process_that_cannot_bind_an_address_leaves_the_others_free(make_world, taken):
+    async def story(world):
+        other = await world.plain.bind(SocketKind.PULL, getattr(world, taken))
+        process = process_of(world)
+        with pytest.raises(TransportError):
+            await process.start()
+        assert not process.running
+        other.close()
+        await process.start()
+        assert process.running
+        await process.stop()
+
+    make_world().run(story)
+
+
+def test_process_whose_sockets_all_break_at_once_dies_once(make_world):
+    async def story(world):
+        client = await world.connect()
+        sockets = world.process._sockets
+        for socket in (sockets.front, sockets.back_input, sockets.back_output):
+            socket.close()
+        await world.settled()
+        assert not world.process.running
+        assert "closed" in world.process.died
+        assert world.process.snapshot() is None
+        await world.process.stop()  # nothing is left to stop
+        assert client.is_healthy
+        names = [task.get_name() for task in world.loop._live()]
+        assert [name for name in names if name.startswith("coordinator-")] == [
+            "coordinator-publishes"  # of the client
+        ]
+        await client.shutdown()
+
+    make_world(coordinator="external").run(story)
+
+
+def test_fault_of_ours_in_the_process_ends_it_and_is_not_swallowed(make_world):
+    class Broken(ExternalCoordinatorState):
+        def on_outputs(self, outputs):
+            raise ZeroDivisionError
+
+    async def story(world):
+        process = process_of(world, components=Components(external_coordinator=Broken))
+        await process.start()
+        engine = world.engines[0]
+        await engine.connect()
+        push = await world.plain.connect(SocketKind.PUSH, world.back_output)
+        outputs = EngineCoreOutputs(0, wave_complete=0)
+        await push.send(world.codec.encode_outputs(outputs))
+        await world.settled()
+        assert not process.running
+        assert process.died.startswith("coordinator: ")
+
+    with pytest.raises(CallbackFailed, match="ZeroDivisionError"):
+        make_world().run(story)
+
+
+def test_front_message_of_several_frames_is_noted_and_changes_nothing(make_world):
+    async def story(world):
+        client = await world.connect()
+        before = world.process.snapshot()
+        await client._coordinator._socket.send([b"one", b"two"])
+        await world.settled()
+        assert world.process.notes == ["front message of 2 frames"]
+        assert world.process.snapshot() == before
         await client.shutdown()
         await world.process.stop()
 

@@ -14,17 +14,21 @@ from client.external_coordinator import (
     Note,
     Publish,
 )
+from client.protocol.codec_errors import CodecError
 from client.protocol.ids import identity_from_rank, rank_from_identity
 from client.protocol.messages import (
+    ConnectedEngine,
     CoordinatorPublish,
     EngineCoreOutputs,
+    ReadyResponse,
     StartDpWave,
     UtilityOutput,
 )
 from client.protocol.profiles import profile_for
-from client.protocol.shown import shown_frames
+from client.protocol.shown import cut, shown_frames
 from client.requests import RequestRegistry
 from client.routing import Routing
+from client.startup import coordinator_address
 from client.utility import (
     NIL,
     FanOut,
@@ -395,3 +399,52 @@ def test_engines_that_are_used_no_more_are_no_choice_and_return_without_a_report
         routing.choose(1, lambda _engine: 0)
     routing.use([R0, R1])
     assert routing.score(R1, 2) == 2
+
+
+# --- what is shown --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("frames", "shown"),
+    [
+        ([], "[]"),
+        ([b"", b"\x01"], "[empty, 01]"),
+        ([b"\x01" * 32], f"[{'01' * 32}]"),
+        ([b"\x01" * 33], f"[{'01' * 32}…(33 bytes)]"),
+        ([b"\x01" * 70_000], f"[{'01' * 32}…(70,000 bytes)]"),
+        ([b"\x01"] * 4, "[01, 01, 01, 01]"),
+        ([b"\x01"] * 1_005, "[01, 01, 01, 01, and 1,001 more]"),
+    ],
+)
+def test_frames_are_shown_by_their_beginning_and_their_number(frames, shown):
+    assert shown_frames(frames) == shown
+
+
+@pytest.mark.parametrize(
+    ("length", "shown"), [(1_000, "x" * 1_000), (1_001, "x" * 1_000 + "… (1,001 characters)")]
+)
+def test_text_is_quoted_up_to_its_bound_and_says_how_long_it_was(length, shown):
+    assert cut("x" * length) == shown
+
+
+def test_error_of_the_codec_that_the_client_does_not_know_is_refused():
+    with pytest.raises(TypeError, match="unknown codec error"):
+        errors.from_codec(CodecError("odd"))
+
+
+@pytest.mark.parametrize(
+    ("reported", "configured", "used"),
+    [
+        ((None, None), None, None),
+        ((None, None), "ours", "ours"),
+        ((None, "second"), "ours", "second"),
+        (("first", "second"), "ours", "first"),
+        ((7, "second"), None, "second"),
+    ],
+)
+def test_external_coordinator_is_where_the_first_engine_says_that_it_is(reported, configured, used):
+    engines = tuple(
+        ConnectedEngine(identity_from_rank(rank), ReadyResponse({"dp_stats_address": address}))
+        for rank, address in enumerate(reported)
+    )
+    assert coordinator_address(engines, configured) == used

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from client import errors
+from client.engine_client import EngineClient
 from client.handshake import HandshakeState, OpenGate, SendInit, Stage
 from client.protocol.codec import Codec
 from client.protocol.messages import Hello, Ready, ReadyResponse
 from client.protocol.profiles import profile_for
+from client.protocol.transport import SocketKind
 
 A, B, C = b"\x00\x00", b"\x01\x00", b"\x00\x01"
 
@@ -320,3 +322,18 @@ def test_deployment_of_hundreds_of_engines_starts_at_the_last_one(codec):
         state.on_registration([identity, values(codec)])
     assert state.stage is Stage.DONE
     assert [each.identity for each in state.engines()] == sorted(engines)
+
+
+@pytest.mark.parametrize("owner", [False, True])
+def test_address_that_is_taken_is_a_transport_error_and_leaves_nothing_open(make_world, owner):
+    async def story(world):
+        taken = await world.plain.bind(SocketKind.PULL, world.output)
+        for _ in range(2):  # what the first attempt had opened is closed
+            with pytest.raises(errors.Transport) as caught:
+                await EngineClient.connect(world.config(), world.plain)
+            assert world.output in str(caught.value)
+        taken.close()
+        client = await world.connect()
+        await client.shutdown()
+
+    make_world(owner=owner).run(story)

@@ -10,6 +10,7 @@ import pytest
 
 from client import errors
 from client.aio import turn
+from client.components import Components
 from client.config import Bootstrapped, ClientConfig
 from client.engine_client import EngineClient
 from client.events import (
@@ -393,3 +394,27 @@ def test_connect_that_fails_behind_the_handshake_closes_its_sockets(make_world, 
             (await world.plain.bind(socket.kind, socket.endpoint)).close()
 
     make_world(coordinator=coordinator).run(story)
+
+
+def test_size_that_the_first_engine_does_not_report_is_unknown(make_world):
+    async def story(world):
+        for engine in world.engines:
+            engine.ready.pop("world_size", None)
+        client = await world.connect()
+        assert client.world_size() is None
+        assert client.world_size(include_dp=False) is None
+        assert client.server_info()["world_size"] is None
+        await client.shutdown()
+
+    make_world(release="0.22.0").run(story)
+
+
+def test_what_a_client_is_built_from_is_told_to_who_answers_with_its_parts(make_world):
+    components = Components()
+
+    async def story(world):
+        client = await world.connect()
+        assert client.components is components
+        await client.shutdown()
+
+    make_world(components=components).run(story)

@@ -11,13 +11,20 @@ from pathlib import Path
 import click
 
 ROOT = Path(__file__).parents[2]
-FLOOR = 94.0
-"""Percent of lines and branches below which this fails. It only rises; 100 is the aim."""
+FLOOR = 100.0
+"""Percent of lines and branches below which this fails."""
+SINCE = (3, 12)
+"""Python before that does not tell a tracer that an exception was thrown into a coroutine, so that
+lines which run behind one are counted for another function, or for none."""
 TESTS = (
     "tests/client",
     "tests/mock_engines",
     "tests/harness/invariants",
     "tests/harness/test_deadlock_reports.py",
+    "tests/harness/test_elastic.py",
+    "tests/harness/test_every_action.py",
+    "tests/harness/test_lockstep.py",
+    "tests/fuzz/test_limits.py",
     "tests/golden",
     "tests/parity",
     "tests/properties",
@@ -48,7 +55,15 @@ MEASURED = (
 )
 @click.option("--floor", default=FLOOR, show_default=True, help="Percent below which this fails.")
 def main(html: Path | None, floor: float) -> None:
-    """Run tests and simulated runs, and show what they leave out. 0; 1: below the floor; 3: one of them failed."""
+    """Run tests and simulated runs, and show what they leave out. 0; 1: below the floor; 2: this Python cannot tell;
+    3: one of them failed."""
+    if sys.version_info[:2] < SINCE:
+        click.echo(
+            f"Python {sys.version.split()[0]} loses lines of coroutines to which an exception is"
+            " thrown; measure with 3.12 or later: make coverage PY=python3.13",
+            err=True,
+        )
+        sys.exit(2)
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "coverage"
         for words in MEASURED:

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import endurance
 from benchmarks.churn import Churn
-from benchmarks.footprint import Sample, lines
+from benchmarks.footprint import LOOKS, Sample, lines, sample
 from client.protocol.profiles import NEWEST, profile_for
 from harness.strategies import make_strategy
 from harness.targets.base import ProcessUse
@@ -70,6 +70,37 @@ def flat(*args, **growth) -> dict[str, bool]:
     return {line.name: line.flat for line in lines(samples(*args, **growth), 500)}
 
 
+class Closing:
+    """A frontend that has one descriptor less at each look, down to some that stay."""
+
+    def __init__(self, *descriptors):
+        self.left = list(descriptors)
+        self.looks = 0
+
+    async def process_use(self):
+        self.looks += 1
+        return ProcessUse(0, self.left.pop(0) if len(self.left) > 1 else self.left[0], 1)
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "seen", "looks"),
+    [((35,), 35, 1), ((34,), 34, 1), ((37, 36, 35), 35, 3), ((36,), 36, LOOKS)],
+)
+def test_descriptors_are_those_that_stay(descriptors, seen, looks):
+    frontend, world = Closing(*descriptors), SimWorld(make_strategy("fifo", 1, 0))
+    before = samples(1, theirs=0)[0]
+
+    async def look():
+        ours = await sample(frontend, world, 1, 1.0, None)
+        known = Sample(0, 0.0, ours.ours, 0, 0, before.theirs)
+        frontend.looks = 0
+        return await sample(frontend, world, 1, 1.0, known)
+
+    frontend.left.insert(0, 99)
+    assert world.run(look).theirs.descriptors == seen
+    assert frontend.looks == looks
+
+
 def test_samples_that_stay_are_flat():
     assert set(flat().values()) == {True}
     assert set(flat(theirs=0).values()) == {True}
@@ -81,8 +112,9 @@ def test_samples_that_stay_are_flat():
     [
         ({"rss": 7}, "resident memory, KiB"),
         ({"blocks": 110}, "blocks of Python"),
-        ({"descriptors": 0.1}, "descriptors"),
-        ({"theirs": 0.2}, "frontend: descriptors"),
+        ({"descriptors": 0.03}, "descriptors"),
+        ({"descriptors": 0.03, "theirs": 0}, "descriptors"),
+        ({"theirs": 0.03}, "frontend: descriptors"),
     ],
 )
 def test_what_grows_is_named(growth, name):

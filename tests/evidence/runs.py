@@ -13,10 +13,13 @@ from harness.play import PlaySpec, play
 from harness.runner import choose_profile, make_spec
 from harness.scenario.loader import LoadedScenario
 from harness.scenario.needs import needs
+from harness.sim.errors import StepLimitExceeded
+from harness.sim.loop import STEP_LIMIT
 from harness.strategies import make_strategy
 from harness.targets.base import TargetError
 from harness.targets.reference import SimTarget
 from harness.trace.events import Event, Record
+from harness.worlds import SimWorld
 
 EARLIER = "0.32.0"
 """The last release whose frontends tell the coordinator of first requests."""
@@ -64,10 +67,12 @@ def record(
     release: str | None = None,
     mutant: str | None = None,
     seed: int | None = None,
+    steps: int = STEP_LIMIT,
 ) -> Run | None:
     """Play a scenario once, in FIFO order or under a random walk; ``None`` if it does not apply.
 
-    A run that broke off leaves no whole trace, and is ``None``, too.
+    A run that broke off, or does not end within so many steps of the loop, leaves no whole trace, and
+    is ``None``, too.
     """
     target, scenario = SimTarget(), loaded.scenario
     profile = choose_profile(target, scenario, release)
@@ -76,8 +81,8 @@ def record(
     spec = make_spec(scenario, target, profile, mutant)
     walk = make_strategy("fifo", 0, 0) if seed is None else make_strategy("random", seed, 0)
     try:
-        played = play(spec, target.world(walk))
-    except TargetError:
+        played = play(spec, SimWorld(walk, step_limit=steps))
+    except (TargetError, StepLimitExceeded):
         return None
     if played.broke is not None:
         return None

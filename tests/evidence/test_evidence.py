@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from harness.invariants import discover
+from harness.mutants import find_mutant
+from harness.scenario.loader import builtin_dir, load
 from harness.trace.events import Record, RunEnded
 from mock_engines.events import EngineResumed, EngineStalled
+from tests.evidence.hiding import Hiding, broken_run, without
 from tests.evidence.mutate import CHANGED, OPERATIONS, Lie, changes, lies, mutated, spread
 from tests.evidence.rules import Rule, recorded, rules
 from tests.evidence.table import HELD, VIOLATED
@@ -102,3 +105,49 @@ def test_changes_are_of_one_field_and_of_its_type():
 def test_places_are_spread_over_the_whole_trace():
     assert spread(3, 5) == [0, 1, 2]
     assert spread(101, 5) == [0, 25, 50, 75, 100]
+
+
+# --- runs that mutants broke ------------------------------------------------------------------
+
+BROKEN = (
+    ("coordinator-rewinds", "waves/stale-first-request"),
+    ("fail-fast-fan-out", "utility/failing-beside-hanging"),
+    ("abort-to-every-engine", "requests/aborted-then-left"),
+)
+
+
+@pytest.mark.parametrize(("mutant", "scenario"), BROKEN)
+def test_no_checker_raises_over_lies_about_a_broken_run_and_they_do_not_hide_all_of_it(
+    mutant, scenario
+):
+    root = builtin_dir()
+    run = broken_run(find_mutant(mutant), [load(root / f"{scenario}.yaml", root=root)])
+    assert run is not None
+    table = Hiding()
+    table.add(run, find_mutant(mutant).killed_by, 25)
+    assert table.raised == {}
+    assert table.vanished.total() < table.told.total()
+    assert table.clean.total() <= table.vanished.total()
+    assert all(f"| {kind} |" in "\n".join(table.markdown()) for kind in table.told)
+
+
+def test_a_checker_that_raises_over_a_lie_about_a_broken_run_is_told(monkeypatch):
+    root = builtin_dir()
+    mutant, scenario = BROKEN[0]
+    run = broken_run(find_mutant(mutant), [load(root / f"{scenario}.yaml", root=root)])
+    assert run is not None
+    _ = run.verdicts
+
+    def raises(_self, _record):
+        raise KeyError
+
+    monkeypatch.setattr(type(run), "judged", raises)
+    table = Hiding()
+    table.add(run, find_mutant(mutant).killed_by, 3)
+    assert [name.partition(" ")[0] for name in table.raised] == ["KeyError"]
+
+
+def test_evidence_without_some_events_keeps_the_others_in_order():
+    told = without(trace(ONE, TWO, ONE, RunEnded(())), [0, 2])
+    assert [record.event for record in told] == [TWO, RunEnded(())]
+    assert [record.seq for record in told] == [0, 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from client.protocol.codec import Codec
+from client.protocol.codec_requests import USUAL_NAMES
 from client.protocol.messages import READY_GATE, Abort, Add, StartDpWave, UtilityCall
 from client.protocol.profiles import RELEASES, profile_for
 
@@ -80,6 +81,17 @@ def test_add_of_binary_carries_what_was_asked(captured, release):
     params = adds["completion with sampling parameters"].request.sampling_params
     assert params["logit_bias"] == {65: 1.5, 66: -100.0}
     assert params["temperature"] == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_names_in_the_maps_of_each_request_of_binary_are_made_once(captured, release):
+    request = dict(inputs(captured, release, "add"))["plain completion"].request
+    names = {*request.sampling_params, *(request.reasoning_parser_kwargs or ())}
+    later = {"routed_experts_prompt_start": "0.29", "watermarking": "0.30"}
+    later["chat_template_kwargs"] = "0.31"
+    assert names == {name for name in USUAL_NAMES if release >= later.get(name, "")}
+    kept = {id(name) for name in USUAL_NAMES}
+    assert all(id(name) in kept for name in names)
 
 
 @pytest.mark.parametrize("release", [r for r in RELEASES if r >= "0.23"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from harness.scenario import selection
 from harness.subsets import (
     QUICK_CELL_S,
     QUICK_TOTAL_S,
@@ -14,10 +13,11 @@ from harness.subsets import (
     quick,
     shard_of,
 )
+from tests.support.collection import every_scenario
 from tests.support.stories import load
 
 FENCE = "steps:\n  - fence: true\n"
-BUILTIN = selection.load_all(selection.builtin())
+BUILTIN = every_scenario()
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 7, 200])

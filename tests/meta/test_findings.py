@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 from client.protocol.profiles import NEWEST, profile_for
-from harness.scenario import selection
 from harness.verdict import predicted
+from tests.support.collection import every_scenario
 
 PAGE = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
-ALL = {loaded.id: loaded for loaded in selection.load_all(selection.builtin())}
+ALL = {loaded.id: loaded for loaded in every_scenario()}
 OPEN = sorted(
     name
     for name, loaded in ALL.items()

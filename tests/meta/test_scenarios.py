@@ -12,6 +12,7 @@ from harness.invariants import discover
 from harness.scenario import selection
 from harness.scenario.loader import LoadedScenario, builtin_dir
 from harness.scenario.model import Scenario
+from tests.support.collection import every_scenario
 
 CHAPTERS = (
     "answers",
@@ -28,7 +29,7 @@ CHAPTERS = (
     "utility",
     "waves",
 )
-ALL = selection.load_all(selection.select(()))
+ALL = every_scenario()
 
 
 def test_there_are_at_least_forty_in_all_chapters() -> None:

@@ -238,9 +238,10 @@ def play() -> Callable[..., Run]:
         coordinator: bool = False,
         waves: str = "auto",
         join: bool = True,
-        handshake: bool = False,
+        handshake: bool | str = False,  # a text: the test answers each HELLO by hand
         chooser: Any = None,
         real_peer: bool = False,
+        **more: Any,
     ) -> Run:
         loop = SimLoop(chooser or Fifo())
         transport = SimTransport(loop)
@@ -263,10 +264,13 @@ def play() -> Callable[..., Run]:
                 gates=gates,
                 observer=seen.append,
                 real_peer=real_peer,
+                **more,
             )
             made.append(Run(peer, cluster, gates, seen, loop.settled))
-            if handshake:
+            if handshake is True:
                 peer.answer_hellos()
+            elif handshake:
+                peer.listen("handshake", peer.startup.append)
             cluster.start()
             if join:
                 await loop.settled()

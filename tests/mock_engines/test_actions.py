@@ -6,7 +6,9 @@ import pytest
 
 from client.protocol.codec_errors import DecodeError
 from client.protocol.codec_tensors import tensor_ints
+from client.protocol.ids import RequestId
 from client.protocol.messages import (
+    EngineCoreRequest,
     EngineDead,
     FinishReason,
     RequestBatch,
@@ -607,3 +609,90 @@ def test_start_wave_is_seen_also_where_it_excludes_and_drop_loses_it(play):
     run = play(story, specs=specs, ranks=(0, 1, 2), coordinator=True, waves="script")
     assert len(run.seen(events.StartWaveSeen)) == 3
     assert [run.cluster.state(rank)["wave"] for rank in (0, 1, 2)] == [3, 0, 0]
+
+
+def test_flood_of_a_rule_lets_others_run_beside_it(play):
+    async def story(run):
+        await run.peer.add("a")
+        await run.peer.utility("is_sleeping")
+        await run.settle()
+
+    run = play(story, specs=on("add", {"flood": {"count": 40}}), coordinator=True)
+    sent = [event for event in run.events if isinstance(event, events.WaveNoticeSent)]
+    assert [event.wave for event in sent if event.notice == "complete"] == [*range(40)]
+    answered = run.events.index(run.seen(events.UtilityReplySent)[0])
+    assert answered < run.events.index(sent[-1])
+
+
+def test_add_that_only_takes_effect_is_kept_and_never_served(play):
+    async def story(run):
+        await run.peer.add("a")
+        await run.settle()
+
+    run = play(story, specs=on("add", {"apply": True}))
+    assert run.peer.rows() == []
+    assert run.cluster.state(0)["requests"] == ["a"]
+
+
+def test_call_that_takes_effect_and_would_fail_changes_nothing_and_is_not_answered(play):
+    async def story(run):
+        before = run.cluster.state(0)
+        await run.peer.utility("add_lora", "no list")
+        await run.peer.utility("no_such_method")
+        await run.settle()
+        assert {**run.cluster.state(0), "rules_met": before["rules_met"]} == before
+
+    run = play(story, specs=on("utility", {"apply": True}))
+    assert run.peer.replies() == []
+    assert run.seen(events.UtilityApplied) == []
+
+
+@pytest.mark.parametrize("action", [{"default": True}, {"stream": {"tokens": 2}}])
+@pytest.mark.parametrize("waves", ["auto", "lockstep"])
+def test_dropped_add_is_not_served_by_what_stands_behind_the_drop(play, action, waves):
+    async def story(run):
+        await run.peer.add("a")
+        await run.settle()
+
+    specs = on("add", {"drop": True}, action)
+    run = play(story, specs=specs, waves=waves, coordinator=True)
+    assert run.peer.rows() == []
+    assert run.cluster.state(0)["requests"] == []
+
+
+def test_request_that_is_to_be_aborted_at_once_is_ended_without_a_token(play):
+    async def story(run):
+        request = EngineCoreRequest(
+            request_id=RequestId("a-0123abcd"),
+            prompt_token_ids=[1],
+            sampling_params={"max_tokens": 3},
+            external_req_id="a",
+            abort_immediately=True,
+        )
+        await run.peer.send(0, run.peer.codec.encode_add(request))
+        await run.settle()
+
+    run = play(story)
+    assert run.peer.rows() == [("a", (), "abort")]
+    assert run.cluster.state(0)["requests"] == []
+
+
+def test_shut_down_is_refused_by_an_engine_that_steps_alone(play, actions):
+    async def story(run):
+        with pytest.raises(ScriptError, match="needs engines that step together"):
+            await run.cluster.act(0, actions({"shut_down": "drain"}))
+
+    play(story)
+
+
+def test_stats_of_an_engine_that_steps_with_others_are_of_its_own_wave(play, actions):
+    async def story(run):
+        await run.peer.add("a", wave=4, max_tokens=1)
+        await run.settle()
+        assert run.cluster.state(0)["wave"] == 5
+        await run.cluster.act(0, actions({"stats": {"running": 1}}))
+        await run.settle()
+
+    run = play(story, waves="lockstep", coordinator=True)
+    shown = [kind.scheduler_stats for kind in run.peer.kinds if isinstance(kind, RequestBatch)]
+    assert [stats["current_wave"] for stats in shown if stats is not None] == [5]

@@ -1,12 +1,14 @@
 """Clusters: receiving, fences, idleness, waves, death and return."""
 
+import asyncio
+
 import pytest
 
 from client.protocol.ids import FENCE_METHOD
 from client.protocol.profiles import profile_for
 from harness.sim.links import SimTransport
 from harness.sim.loop import SimLoop
-from mock_engines import events
+from mock_engines import aio, events
 from mock_engines.behaviours.model import EngineSpec
 from mock_engines.cluster import Cluster, JoinAddresses, ScriptError
 
@@ -295,3 +297,171 @@ def test_same_story_gives_the_same_events_under_the_same_schedule(play):
 
     runs = [play(story, ranks=(0, 1), coordinator=True, chooser=Lifo()) for _ in range(2)]
     assert runs[0].events == runs[1].events
+
+
+def test_what_startup_raises_is_raised_by_joined_and_not_again(play):
+    async def story(run):
+        with pytest.raises(ScriptError, match="engine 0 steps with others, which needs a coord"):
+            await run.cluster.joined()
+        assert not run.cluster.has_joined(0)
+        await run.cluster.idle()
+
+    run = play(story, waves="lockstep", join=False)
+    assert len(run.cluster.failures) == 1
+
+
+def test_failure_of_startup_that_idle_has_raised_is_raised_by_joined_all_the_same(play):
+    async def story(run):
+        await run.settle()
+        with pytest.raises(ScriptError):
+            await run.cluster.idle()
+        with pytest.raises(ScriptError):
+            await run.cluster.joined()
+
+    play(story, waves="lockstep", join=False)
+
+
+def slow_notices(run, fails=False):
+    """Wave notices of engine 0 that wait for a gate; returns those that began."""
+    begun = []
+
+    async def notice(kind, wave):
+        begun.append((kind, wave))
+        await run.gates.wait("notice")
+        if fails:
+            raise ScriptError("no notice today")
+
+    run.cluster._handles[0].notice = notice
+    return begun
+
+
+def test_idle_waits_for_wave_notices_that_are_being_sent(play):
+    async def story(run):
+        begun = slow_notices(run)
+        await run.peer.add("a", max_tokens=1)
+        await run.settle()
+        assert begun == [("start", 0)]
+        idle = asyncio.get_running_loop().create_task(run.cluster.idle())
+        await run.settle()
+        assert not idle.done()
+        run.gates.open("notice")
+        await idle
+
+    play(story, coordinator=True)
+
+
+def test_stop_does_not_wait_for_wave_notices_that_are_being_sent(play):
+    async def story(run):
+        begun = slow_notices(run)
+        await run.peer.add("a", max_tokens=1)
+        await run.settle()
+        await run.cluster.stop()
+        assert begun == [("start", 0)]
+
+    run = play(story, coordinator=True)
+    assert run.cluster.failures == ()
+
+
+def test_wave_notice_that_cannot_be_sent_is_a_failure_of_the_run(play):
+    async def story(run):
+        slow_notices(run, fails=True)
+        await run.peer.add("a", max_tokens=1)
+        await run.settle()
+        run.gates.open("notice")
+        await run.settle()
+        with pytest.raises(ScriptError, match="no notice today"):
+            await run.cluster.idle()
+
+    play(story, coordinator=True)
+
+
+def test_wave_notice_of_an_engine_that_is_gone_is_not_sent(play):
+    async def story(run):
+        await run.cluster.kill(0, "close")
+        await run.cluster._handles[0].notice("complete", 3)
+        await run.settle()
+
+    run = play(story, coordinator=True)
+    assert notices(run) == []
+
+
+def test_engine_that_never_learnt_where_to_connect_cannot_come_back(play):
+    async def story(run):
+        await run.settle()
+        await run.cluster.kill(0, "close")
+        with pytest.raises(ScriptError, match="engine 0 never learnt where to connect"):
+            await run.cluster.rejoin(0)
+
+    play(story, handshake="by hand", join=False)
+
+
+def test_engine_that_is_dead_is_not_removed_a_second_time(play):
+    async def story(run):
+        await run.cluster.kill(0, "close")
+        await run.cluster._handles[0].remove()
+
+    run = play(story)
+    assert run.seen(events.EngineRemoved) == []
+
+
+def test_engine_in_a_process_of_its_own_cannot_be_started_for_another_size(play):
+    async def story(run):
+        class Elsewhere:
+            busy = False
+
+            async def stop(self):
+                """Nothing to stop."""
+
+        run.cluster._handles[0] = Elsewhere()
+        with pytest.raises(ScriptError, match="engine 0 is a process of its own"):
+            await run.cluster.grow([0], 1)
+
+    play(story)
+
+
+def shrinks(run):
+    """Both engines are told that only the first is to be left; the first still has to do."""
+
+    async def tell():
+        await run.cluster.act(0, run.actions({"delay_ms": 1000}), background=True)
+        for rank, place in ((0, -1), (1, -2)):
+            request = {"new_data_parallel_size": 1, "new_data_parallel_rank": place}
+            await run.peer.utility("reinitialize_distributed", request, rank=rank)
+        await run.peer.utility("commit_prepared_elastic_ep", rank=0)
+        while run.cluster._elastic.task is None:
+            await aio.next_turn()
+
+    return tell()
+
+
+def test_idle_waits_for_a_change_of_the_number_of_engines(play):
+    async def story(run):
+        async def slow(_notice):
+            await run.gates.wait("notice")
+
+        run.cluster._handles[0].elastic_notice = slow
+        await shrinks(run)
+        assert run.seen(events.GroupSwitched) == []
+        idle = asyncio.get_running_loop().create_task(run.cluster.idle())
+        while not run.gates.waiting("notice"):
+            await aio.pause_for(0.1)
+        await run.settle()
+        assert [event.ranks for event in run.seen(events.GroupSwitched)] == [(0,)]
+        assert not idle.done()  # the engines are, and their change is not
+        run.gates.open("notice")
+        await idle
+        assert run.cluster._elastic.task is None
+
+    play(story, ranks=(0, 1), elastic=True)
+
+
+def test_stop_does_not_wait_for_a_change_of_the_number_of_engines(play):
+    async def story(run):
+        await shrinks(run)
+        start = run.now()
+        await run.cluster.stop()
+        assert run.now() == start
+        assert run.seen(events.GroupSwitched) == []
+
+    run = play(story, ranks=(0, 1), elastic=True)
+    assert run.cluster.failures == ()

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 
 from harness.sim.loop import SimLoop
+from mock_engines.aio import next_entry, next_turn
 from mock_engines.gates import Gates
 
 
@@ -105,5 +106,35 @@ def test_wait_cancelled_in_the_turn_in_which_the_gate_opens_loses_nothing():
         with contextlib.suppress(asyncio.CancelledError):
             await task
         assert gates.waiting("g") == 0
+
+    run(story)
+
+
+def test_gate_that_opens_in_the_turn_in_which_a_waiter_left_lets_the_others_pass():
+    async def story(loop):
+        gates, passed = Gates(), []
+        leaves, stays = (
+            loop.create_task(gates.wait("g", lambda n=n: passed.append(n))) for n in "ab"
+        )
+        await loop.settled()
+        leaves.cancel()
+        gates.open("g")
+        await loop.settled()
+        assert leaves.cancelled()
+        assert stays.done()
+        assert passed == ["b"]
+
+    run(story)
+
+
+def test_turn_that_is_cancelled_in_the_moment_in_which_it_comes_harms_nobody():
+    async def story(loop):
+        task = loop.create_task(next_turn())
+        await next_entry()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await loop.settled()
+        assert task.cancelled()
 
     run(story)

@@ -3,7 +3,7 @@
 import pytest
 
 from client.protocol.codec import Codec
-from client.protocol.messages import Hello, Ready
+from client.protocol.messages import Hello, Init, Ready
 from client.protocol.profiles import RELEASES, profile_for
 from mock_engines import events
 from mock_engines.cluster import JoinAddresses
@@ -208,8 +208,28 @@ def test_late_ready_of_the_coordinator_is_shown_and_changes_nothing(play):
         (JoinAddresses(), "handshake address, or an input and an output"),
         (JoinAddresses(input="a"), "handshake address, or an input and an output"),
         (JoinAddresses(handshake="a", coordinator_input="b"), "together or not at all"),
+        (JoinAddresses(handshake="a", further=[("b", "c")]), "output address of the first"),
     ],
 )
 def test_addresses_with_which_nobody_could_join_are_refused(addresses, text):
     with pytest.raises(ValueError, match=text):
         addresses.check()
+
+
+def test_stray_message_before_the_addresses_is_reported_and_passed_over(play):
+    async def story(run):
+        await run.settle()
+        assert run.seen(events.EngineJoined) == []
+        identity = run.peer.startup[0][0]
+        init = run.peer.codec.encode_init(
+            Init(inputs=(run.peer.address("input"),), outputs=(run.peer.address("output"),))
+        )
+        await run.peer.sockets["handshake"].send([identity, b"one", b"two"])
+        await run.settle()
+        assert "INIT" in run.seen(events.UnknownSeen)[0].detail
+        assert run.seen(events.EngineJoined) == []
+        await run.peer.sockets["handshake"].send([identity, init])
+        await run.settle()
+        assert len(run.seen(events.EngineJoined)) == 1
+
+    play(story, handshake="by hand", join=False)

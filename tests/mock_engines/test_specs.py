@@ -1,9 +1,17 @@
 """Which part of a behaviour file concerns which engine; static checks of actions."""
 
 import pytest
+from pydantic import ValidationError
 
-from mock_engines.behaviours.model import Action, EngineSpec
-from mock_engines.behaviours.registry import action_problems, behaviours, spec_problems
+from mock_engines.behaviours.base import Behaviour
+from mock_engines.behaviours.model import Action, EngineSpec, Rule
+from mock_engines.behaviours.registry import (
+    _register,
+    action_problems,
+    behaviours,
+    spec_problems,
+)
+from mock_engines.matching import Message, RuleBook
 from mock_engines.specs import check_ranks, script_for
 
 
@@ -109,3 +117,42 @@ def test_predicate_that_names_no_field_of_the_message_is_a_problem(kind):
     (problem,) = spec_problems([make(rules=rules)])
     assert problem.startswith(f"entry 0, rule 0: where: 'waave' is no field of '{kind}'; it has")
     assert "engine" in problem
+
+
+@pytest.mark.parametrize("verb", ["open", "stall", "raw"])
+def test_action_that_means_nothing_without_a_value_is_refused(verb):
+    with pytest.raises(ValidationError, match=f"'{verb}' needs a value"):
+        Action.model_validate({verb: None})
+    assert Action.model_validate({"reply": None}).verb == "reply"
+    assert Action.model_validate({"stream": None}).verb == "stream"
+
+
+def test_action_of_several_keys_or_of_none_is_refused():
+    with pytest.raises(ValidationError, match="this one has apply, drop"):
+        Action.model_validate({"drop": True, "apply": True})
+    with pytest.raises(ValidationError, match="this one has nothing"):
+        Action.model_validate({})
+
+
+def test_rule_that_names_a_method_never_fits_a_message_that_is_no_call():
+    rule = Rule.model_validate({"on": "add", "method": "*", "do": {"drop": True}})
+    plan = RuleBook([rule]).plan(Message("add"), ["a"])
+    assert plan.rule is None
+
+
+class Unknown(Behaviour):
+    verbs = ("juggle",)
+
+
+class Again(Behaviour):
+    verbs = ("hang",)
+
+
+def test_behaviour_of_a_verb_that_no_action_has_or_that_is_taken_is_refused():
+    with pytest.raises(TypeError, match=f"{__name__}: 'juggle' is no key of an action"):
+        _register(Unknown(), {})
+    found = {}
+    _register(Again(), found)
+    with pytest.raises(TypeError, match=f"'hang' is carried out by {__name__} and by {__name__}"):
+        _register(Again(), found)
+    assert list(found) == ["hang"]

@@ -1,9 +1,12 @@
 """Stalled engines in simulation: nothing in, nothing out, until their gate opens."""
 
+import asyncio
+
 import pytest
 
 from client.protocol.ids import FENCE_METHOD
 from mock_engines import events
+from mock_engines.activity import Activity
 from mock_engines.cluster import ScriptError
 
 STALL = {"stall": "thaw"}
@@ -240,3 +243,82 @@ def test_cluster_stops_with_a_stalled_engine(play):
 
     run = play(story, specs=[on("add", STALL, {"default": True})])
     assert run.gates.waited_for() == ()
+
+
+def test_step_whose_stall_meets_an_open_gate_returns_once_all_is_done(play):
+    async def story(run):
+        run.gates.open("thaw")
+        await run.cluster.act(0, run.actions(STALL, {"delay_ms": 5}, {"open": "end"}))
+        assert run.gates.is_open("end")
+        assert run.cluster.state(0)["stalled"] is False
+
+    run = play(story)
+    assert run.seen(events.EngineStalled) == []
+
+
+def test_step_that_stalls_an_engine_that_is_stalled_is_not_waited_for(play):
+    async def story(run):
+        await run.cluster.act(0, run.actions(STALL))
+        await run.cluster.act(0, run.actions({"stall": "again"}, {"open": "end"}))
+        assert not run.gates.is_open("end")
+        run.gates.open("thaw")
+        await run.settle()
+        assert run.cluster.state(0)["stalled"] is True
+        run.gates.open("again")
+        await run.cluster.idle()
+        assert run.gates.is_open("end")
+
+    run = play(story)
+    assert [event.gate for event in run.seen(events.EngineStalled)] == ["thaw", "again"]
+
+
+def test_task_that_is_no_plan_may_wait_and_makes_nobody_busy(play):
+    async def story(run):
+        activity = Activity(run.gates)
+        holds = []
+        waiting = asyncio.get_running_loop().create_task(activity.until(lambda: bool(holds)))
+        await run.settle()
+        assert not activity.busy
+        await activity.idle()
+        holds.append(True)
+        activity.changed()
+        await waiting
+        assert not activity.busy
+
+    play(story)
+
+
+def test_engine_that_vanishes_while_it_is_stalled_handles_nothing_of_what_came(play):
+    async def story(run):
+        await run.cluster.act(0, run.actions(STALL))
+        await run.peer.add("a")
+        await run.peer.start_wave(0)
+        await run.settle()
+        await run.cluster.kill(0, "vanish")
+        run.gates.open("thaw")
+        await run.settle()
+
+    run = play(story, coordinator=True)
+    assert run.seen(events.AddSeen) == run.seen(events.StartWaveSeen) == []
+
+
+def test_socket_that_is_closed_under_an_engine_ends_its_reading_and_no_more(play):
+    async def story(run):
+        sockets = run.cluster._handles[0].out.sockets
+        for socket in (*sockets.inputs, sockets.coordinator_input):
+            socket.close()
+        await run.settle()
+        await run.cluster.idle()
+        assert run.cluster.has_joined(0)
+
+    run = play(story, coordinator=True)
+    assert run.cluster.failures == ()
+
+
+def test_garbage_from_the_coordinator_is_reported_once(play):
+    async def story(run):
+        await run.peer.sockets["coordinator_input"].send([b"\xff", b"garbage"])
+        await run.settle()
+
+    run = play(story, coordinator=True)
+    assert len(run.seen(events.UnknownSeen)) == 1

@@ -118,3 +118,32 @@ def test_counters_and_flags_show_every_other_effect():
     assert (view["profiling"], view["weight_version"]) == (True, "v2")
     assert view["kv_cache_released"] is True
     assert result("collective_rpc", "compute_weight_checksums", state=state) == [{}]
+
+
+def test_deep_level_of_sleep_is_told_apart_from_a_mere_pause():
+    state = UtilityState()
+    call(state, NEWEST, "sleep", [0])
+    assert (state.asleep, state.sleep_level, state.paused) == ({}, 0, "new")
+    call(state, NEWEST, "resume_scheduler", [])
+    call(state, NEWEST, "sleep", [2])
+    assert (list(state.asleep), state.sleep_level) == (["weights", "kv_cache"], 2)
+
+
+def test_methods_without_an_effect_are_answered_and_take_no_argument():
+    state = UtilityState()
+    before = state.view()
+    assert result("get_supported_tasks", state=state) == ["generate"]
+    assert result("execute_dummy_batch", state=state) is None
+    assert state.view() == before
+    for method in ("get_supported_tasks", "execute_dummy_batch"):
+        with pytest.raises(UtilityFailedError):
+            call(state, NEWEST, method, [1])
+
+
+@pytest.mark.parametrize("message", [{}, "three", {"new_data_parallel_size": 0}])
+def test_change_of_size_that_means_nothing_fails_and_names_its_method(message):
+    state = UtilityState()
+    with pytest.raises(UtilityFailedError, match="call to reinitialize_distributed failed"):
+        call(state, NEWEST, "reinitialize_distributed", [message])
+    with pytest.raises(UtilityFailedError, match="call to commit_prepared_elastic_ep failed"):
+        call(state, NEWEST, "commit_prepared_elastic_ep", [])

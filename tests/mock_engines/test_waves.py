@@ -258,3 +258,10 @@ class WaveMachine(RuleBasedStateMachine):
 
 TestWaveMachine = WaveMachine.TestCase
 TestWaveMachine.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+
+def test_work_of_a_rank_that_takes_no_part_is_nobody_s_wave():
+    model = waves("0.33.0", ranks=(0,))
+    assert numbers(model.work(1, unfinished=True)) == []
+    assert not model.running(0)
+    assert model.participants() == (0,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import socket as os_socket
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from client.transports import folders
 from client.transports.folders import PREFIX, held_folder, sweep
 from client.transports.sockets import ZmqTransport
 from harness.targets.base import TargetError
@@ -132,3 +134,50 @@ def test_folder_that_a_sweep_takes_before_it_is_locked_is_made_anew(parent, monk
     assert sweep([parent]) == 0
     os.close(hold)
     assert sweep([parent]) == 1
+
+
+def test_folder_that_a_sweep_has_locked_first_is_left_to_it(parent, monkeypatch):
+    real, rivals = folders._lock, []
+
+    def locked_by_another(hold):
+        if not rivals:
+            (folder,) = parent.iterdir()
+            rivals.append(os.open(folder, os.O_RDONLY))
+            assert real(rivals[0]) is True
+        return real(hold)
+
+    monkeypatch.setattr(folders, "_lock", locked_by_another)
+    before = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
+    folder, hold = held_folder(parent)
+    assert len(list(parent.iterdir())) == 2  # the other one is the sweep's to remove
+    os.close(rivals[0])
+    assert sweep([parent]) == 1
+    assert list(parent.iterdir()) == [folder]
+    os.close(hold)
+    if sys.platform == "linux":
+        assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_file_system_without_locks_has_folders_that_are_never_swept(parent, monkeypatch):
+    def no_locks(*_args):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(folders.fcntl, "flock", no_locks)
+    folder, hold = held_folder(parent)
+    os.close(hold)
+    assert sweep([parent]) == 0
+    assert folder.exists()
+
+
+def test_folder_into_which_somebody_writes_during_the_sweep_is_left(parent, monkeypatch):
+    left = with_socket(parent)
+    real = os.unlink
+
+    def and_another(name, **words):
+        real(name, **words)
+        (left / "late").write_text("")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", and_another)
+        assert sweep([parent]) == 0
+    assert (left / "late").exists()

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import gc
+import os
 import socket as os_socket
+import sys
 import tempfile
 from pathlib import Path
 
@@ -177,3 +181,129 @@ def test_long_path_of_temporary_files_falls_back_to_a_short_one(tmp_path, monkey
     finally:
         transport.close()
     assert not Path(path).parent.exists()
+
+
+def test_socket_says_what_it_is_and_whether_something_is_unread():
+    async def story(transport):
+        address = transport.endpoint("output")
+        pull = await transport.bind(PULL, address)
+        assert (pull.kind, repr(pull)) == (PULL, f"<ZmqSocket PULL {address}>")
+        assert not pull.has_unread
+        push = await transport.connect(PUSH, address)
+        for _ in range(2):
+            await push.send([b"x"])
+        assert await pull.recv() == [b"x"]
+        await push.send([b"last"])
+        assert await pull.recv() == [b"x"]
+        assert await pull.recv() == [b"last"]
+        assert not pull.has_unread
+        pull._unread.append([b"kept"])
+        assert pull.has_unread
+        pull.close()
+        assert not pull.has_unread
+
+    play(story)
+
+
+def test_socket_that_is_watched_tells_of_connections_and_a_closed_one_cannot_be():
+    async def story(transport):
+        address = transport.endpoint("output")
+        pull = await transport.bind(PULL, address)
+        monitor = pull.watch(sockets.zmq.Event.ACCEPTED)
+        await transport.connect(PUSH, address)
+        header, _peer = await monitor.recv_multipart()
+        assert int.from_bytes(header[:2], sys.byteorder) == sockets.zmq.Event.ACCEPTED
+        pull.close()
+        with pytest.raises(SocketClosedError):
+            pull.watch(sockets.zmq.Event.ALL)
+
+    play(story)
+
+
+async def stuck_send(transport):
+    """A send that nobody takes, and the future on which it waits."""
+    push = await transport.bind(PUSH, transport.endpoint("output"))
+    sending = asyncio.get_running_loop().create_task(push.send([b"x"]))
+    while not push._sending:
+        turn = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(turn.set_result, None)
+        await turn
+    (future,) = push._sending
+    return push, sending, future
+
+
+def test_send_that_was_taken_in_the_moment_of_the_close_has_been_sent():
+    async def story(transport):
+        push, sending, future = await stuck_send(transport)
+        future.set_result(None)
+        push.close()
+        assert await sending is None
+
+    play(story)
+
+
+def test_sender_who_leaves_in_the_moment_of_the_close_is_cancelled_and_nothing_is_lost_unseen():
+    unseen = []
+
+    async def story(transport):
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: unseen.append(told))
+        push, sending, future = await stuck_send(transport)
+        push.close()
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        assert future.done()
+
+    play(story)
+    gc.collect()  # a future whose error nobody has seen says so when it goes
+    assert unseen == []
+
+
+def test_bind_that_is_cancelled_while_it_waits_for_its_address_leaves_no_socket():
+    async def story(transport):
+        address = transport.endpoint("output")
+        first = await transport.bind(PULL, address)
+        before = transport.open_sockets
+        binding = asyncio.get_running_loop().create_task(transport.bind(PULL, address))
+        holder = transport._bound[address] = Closed()
+        await holder.asked
+        binding.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await binding
+        assert transport.open_sockets == before
+        await passes(transport, first, address)
+
+    play(story)
+
+
+class Closed:
+    """Whoever held an address before; it is taken all the same."""
+
+    def __init__(self):
+        self.asked = asyncio.get_running_loop().create_future()
+
+    @property
+    def closed(self):
+        self.asked.set_result(None)
+        return True
+
+    def close(self):
+        """Nothing to close."""
+
+
+def test_system_without_a_free_port_is_told_and_nothing_is_kept(monkeypatch):
+    kept = []
+
+    class Full(os_socket.socket):
+        def bind(self, address):
+            kept.append(self)
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+    monkeypatch.setattr(sockets.os_socket, "socket", Full)
+    transport = ZmqTransport("tcp")
+    try:
+        with pytest.raises(TransportError, match=r"no free port on 127\.0\.0\.1: Address already"):
+            transport.endpoint("x")
+        assert [each.fileno() for each in kept] == [-1]
+    finally:
+        transport.close()

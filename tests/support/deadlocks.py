@@ -22,12 +22,13 @@ from harness.results import ScenarioResult
 from harness.runner import RunOptions, run_scenario
 from harness.scenario import selection
 from tests.harness.mutants.test_kills import SEARCHED
+from tests.support.collection import every_scenario
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "deadlocks"
 INVARIANTS = ("lockstep.no-rank-waits-alone", "lockstep.comes-to-rest")
 WIDTH_MAX = 160
-LINES_MAX = 24
-"""What fits on a screen."""
+LINES_MAX = 30
+"""What fits on a screen, with the lines that a run puts round it."""
 
 
 class Case(NamedTuple):
@@ -49,7 +50,7 @@ def cases() -> Mapping[str, Case]:
             release = release_for(find_mutant(mutant.id), loaded.scenario)
             assert release is not None
             found[mutant.id] = Case(scenario, mutant.id, release.release, mutant.killed_by)
-    for loaded in selection.load_all(selection.builtin()):
+    for loaded in every_scenario():
         for known in loaded.scenario.known:
             if known.invariant in INVARIANTS:
                 name = loaded.id.replace("/", "-")
@@ -82,11 +83,16 @@ def told(result: ScenarioResult, invariant: str) -> str:
         verdict.message,
         f"expected: {verdict.expected}",
         "seen:",
-        *(f"  {line}" for line in verdict.seen.splitlines()),
+        *(f"  {_narrow(line)}" for line in verdict.seen.splitlines()),
         "witness:",
         *(f"  {line}" for line in witness),
     ]
     return re.sub(r"#\d+", "#n", "\n".join(lines)) + "\n"
+
+
+def _narrow(line: str) -> str:
+    """Columns at one distance: their widths follow the numbers of events."""
+    return re.sub(r"(?<=\S) {2,}", "  ", line)
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from mock_engines.events import (
 )
 from tests.support.traces import judge
 
+Log = tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...]
 TOPOLOGY = {"coordinator": "in-process", "waves": "lockstep"}
 IDLE = (EngineIdle(0, ()), EngineIdle(1, ()))
 """A look at two engines that are at rest."""
@@ -63,15 +64,18 @@ def stuck(
     group: str = "device",
     for_good: bool = False,
     elsewhere: tuple[tuple[int, str, str], ...] = (),
+    log: Log = (),
+    met: str = "",
 ) -> RanksStuck:
     """Ranks hang; states are of no account."""
     states = ("engine 0: waits in it", "engine 1: waits for a message")
-    return RanksStuck(entered[0][0], group, entered, missing, states, for_good, elsewhere)
+    rank = entered[0][0]
+    return RanksStuck(rank, group, entered, missing, states, for_good, elsewhere, log, met)
 
 
-def spin(*pausing: int) -> RanksSpin:
+def spin(*pausing: int, log: Log = (), met: str = "") -> RanksSpin:
     """Ranks step without end."""
-    return RanksSpin(0, pausing, ("engine 0: runs", "engine 1: runs"))
+    return RanksSpin(0, pausing, ("engine 0: runs", "engine 1: runs"), log, met)
 
 
 def counts(engine: int, running: int = 0, waiting: int = 0) -> StatsSent:

@@ -8,12 +8,12 @@ import pytest
 
 from harness.results import ScenarioResult
 from harness.runner import RunOptions, run_scenario
-from harness.scenario import selection
 from harness.scenario.loader import LoadedScenario
 from harness.scenario.model import Known, Measured
 from harness.targets.vllm_rs.fetch import available
 from harness.verdict import EXPECTATION, HELD, VIOLATED
 from tests.conftest import ROWS_SEED, rows_seed
+from tests.support.collection import every_scenario
 
 pytestmark = [pytest.mark.vllm_rs, pytest.mark.slow]
 
@@ -27,7 +27,7 @@ def rows() -> list[Row]:
     """Every row whose outcome one run can show: all trials agreed, or the scenario repeats."""
     return [
         (loaded, known, row)
-        for loaded in selection.load_all(selection.builtin())
+        for loaded in every_scenario()
         for known in loaded.scenario.known
         for row in known.measured
         if getattr(known, "target", "vllm-rs") == "vllm-rs"

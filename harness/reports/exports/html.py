@@ -13,9 +13,8 @@ import json
 import re
 from importlib import resources
 
-import msgspec
-
 from harness.reports.told.model import Report
+from harness.reports.visible import printable, shown_builtins
 from harness.version import tool_version
 
 PARTS = ("base.js", "details.js", "diagram.js", "pages.js", "main.js")
@@ -40,7 +39,7 @@ def page(report: Report) -> str:
     return environment.get_template("page.html.j2").render(
         policy=_policy(style, script),
         tool=tool_version(),
-        title=f"{report.headline}: {report.verdict}",
+        title=printable(f"{report.headline}: {report.verdict}"),
         # Ours, and digested above; the data is made safe by ``as_data``.
         style=Markup(style),
         script=Markup(script),
@@ -53,7 +52,7 @@ def as_data(report: Report) -> str:
 
     No sign is left that could end the element or begin another, and none that is not ASCII.
     """
-    text = json.dumps(msgspec.to_builtins(report), separators=(",", ":"), allow_nan=False)
+    text = json.dumps(shown_builtins(report), separators=(",", ":"), allow_nan=False)
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text

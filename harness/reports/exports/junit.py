@@ -36,18 +36,18 @@ def _case(result: Result, report: Report) -> TestCase:
         result.duration_s,
     )
     told = None if result.violation is None else report.violations[result.violation]
-    title, code = xml_text(result.detail or result.status), result.status
+    title, code = xml_text(result.detail or result.status), xml_text(result.status)
     if told is not None and told.code:
-        code = told.code
+        code = xml_text(told.code)
     outcome: Error | Failure | Skipped
     if result.status in _FAILED:
         outcome = Failure(title, code)
     elif result.status == model.ERROR:
-        outcome = Error(title, result.status)
+        outcome = Error(title, code)
     elif result.status == model.HELD:
         return case
     else:
-        outcome = Skipped(title, result.status.replace("_", " "))
+        outcome = Skipped(title, code.replace("_", " "))
     if told is not None:
         outcome.text = xml_text(plain(_diagnostic(told)))
     case.result = [outcome]

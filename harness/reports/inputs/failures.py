@@ -16,6 +16,7 @@ from harness.reports.text import replay_command
 from harness.reports.told.model import Report, Result, Violation
 from harness.reports.told.traces import Found, trace_of
 from harness.reports.wording import counted, order_lines
+from harness.results import ExpectationResult
 from harness.scenario.loader import parse
 from harness.scenario.model import Scenario
 from harness.scenario.problems import ScenarioFileError
@@ -127,7 +128,8 @@ def _violation(path: Path, failure: FailureFile, doc: Doc, tracing: Tracing) -> 
     if not message or message == failure.violated:
         message = f"{failure.violated} is violated"
     if step is not None:
-        message = f"step {step} of the scenario did not see what it expects"
+        asked, seen = ("", "") if found is None else (found.expected, found.seen)
+        message = ExpectationResult(step, VIOLATED, asked, seen).title
     return Violation(
         scenario=failure.scenario_id,
         title=failure.scenario_id if scenario is None else scenario.title,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -204,6 +205,7 @@ def find_failure(named: str | None, source: Path) -> Path | None:
         return None
     folder, name = source.parent, Path(named).name
     for place in (Path(named), folder / named, folder / name, folder / "failures" / name):
-        if place.is_file():
+        # A name that no file can have (too long, with a NUL) is that of none.
+        if os.path.isfile(place):
             return place
     return None

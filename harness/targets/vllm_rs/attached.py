@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from client.aio import DeadlineExceeded, cancel_and_wait, with_deadline
@@ -123,8 +122,6 @@ class AttachedLife:
                 "and one trial"
             )
             raise StartFailed(msg) from None
-        finally:
-            await http.close()
         if self._at.log is not None:
             self._follow(self._at.log)
         if self._at.coordinator is not None:
@@ -210,20 +207,18 @@ class AttachedLife:
         os.lseek(descriptor, 0, os.SEEK_END)
         loop = asyncio.get_running_loop()
         self._tail = loop.create_task(self._read(descriptor), name="attach: log")
+        # Not the reader's to close: one that is cancelled before its first step closes nothing.
+        self._tail.add_done_callback(lambda _: os.close(descriptor))
 
     async def _read(self, descriptor: int) -> None:
         patterns = patterns_of(self._profile.release)
         rest = b""
-        try:
-            while True:
-                block = os.read(descriptor, 1 << 16)
-                *lines, rest = (rest + block).split(b"\n")
-                self._take(lines, patterns)
-                if not block:
-                    await pause(_POLL_S)
-        finally:
-            with suppress(OSError):
-                os.close(descriptor)
+        while True:
+            block = os.read(descriptor, 1 << 16)
+            *lines, rest = (rest + block).split(b"\n")
+            self._take(lines, patterns)
+            if not block:
+                await pause(_POLL_S)
 
     def _take(self, lines: Sequence[bytes], patterns: Sequence[Pattern]) -> None:
         for raw in lines:

@@ -21,7 +21,7 @@ from harness.targets.vllm_rs.attached import AttachedLife
 from harness.targets.vllm_rs.capabilities import LOGGED, capabilities, unsupported
 from harness.targets.vllm_rs.frontend import VllmRsFrontend
 from harness.targets.vllm_rs.grpc_schema import load_grpc
-from harness.targets.vllm_rs.http_api import load_httpx
+from harness.targets.vllm_rs.http_wire import load_h11
 from harness.targets.vllm_rs.listening import check_listening
 from harness.targets.vllm_rs.releases import judged_as, judged_release
 from harness.worlds import World, ZmqWorld
@@ -80,7 +80,7 @@ class AttachedTarget:
             UnknownFrontendError: the release is none (a usage error).
             TargetError: nobody listens where engines are to join; an extra is not installed.
         """
-        load_httpx()
+        load_h11()
         load_grpc()
         at = parse_attachment(request.attach or "")
         if request.profile is None:

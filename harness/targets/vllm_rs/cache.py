@@ -7,6 +7,7 @@ checksum does not match is treated as absent.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -39,6 +40,12 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+@functools.lru_cache(maxsize=64)
+def _sha256_of_same(path: Path, _inode: int, _size: int, _modified_ns: int) -> str:
+    """Read once in a process, unless the file was replaced or written to: it is large."""
+    return sha256_of(path)
+
+
 def binary_path(release: str) -> Path:
     """Return where the binary of a release belongs, whether it is there or not."""
     return cache_root() / "frontends" / release / BINARY
@@ -56,7 +63,8 @@ def cached(release: str) -> Path | None:
     path = binary_path(release)
     try:
         expected = _sidecar(path).read_text(encoding="ascii").strip()
-        if sha256_of(path) != expected:
+        now = path.stat()
+        if _sha256_of_same(path, now.st_ino, now.st_size, now.st_mtime_ns) != expected:
             return None
     except (OSError, UnicodeDecodeError):
         return None

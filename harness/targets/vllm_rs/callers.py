@@ -33,11 +33,9 @@ class Callers:
         return self._http
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close what outlives its caller: the gRPC channel. HTTP callers close their own."""
         if self._grpc is not None:
             await self._grpc.close()
-        if self._http is not None:
-            await self._http.close()
 
     @property
     def http_api(self) -> HttpApi:

@@ -1,8 +1,8 @@
 """The HTTP side of the frontend: generations on every API, any other request, admin, load.
 
-One connection per request, so that a caller who leaves closes a connection of its own and
-nothing is reused. Token ids are asked for (``return_token_ids``) instead of being guessed from
-text, where an API shows them.
+One connection per request, an ``Exchange``: a caller who leaves closes a connection of its own at
+whatever moment that is, nothing is reused, and nothing is left to close. Token ids are asked for
+(``return_token_ids``) instead of being guessed from text, where an API shows them.
 
 Source: vLLM ``rust/src/server/src/routes``; bodies as measured on 0.22.0 … 0.33.0.
 """
@@ -13,9 +13,10 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlencode
 
+from client.aio import DeadlineExceeded, with_deadline
 from client.protocol.strict_json import loads
 from harness.scenario.model import CallStep, HttpStep
 from harness.targets.base import (
@@ -41,20 +42,16 @@ from harness.targets.vllm_rs.http_surfaces import (
     merged,
 )
 from harness.targets.vllm_rs.http_wire import (
-    CONNECTION_LOST,
-    CONNECTION_REFUSED,
-    UNIX_SOCKET,
     ConnectionFailed,
     Exchange,
     Request,
 )
 from harness.targets.vllm_rs.open_requests import OpenRequests
 
-if TYPE_CHECKING:
-    import httpx
-
 RANK_HEADER = "X-data-parallel-rank"
 REQUEST_ID_HEADER = "X-Request-Id"
+TIMED_OUT = "Timeout"
+"""There was no whole answer in the time that the harness gave."""
 STREAM_CUT = "StreamCut"
 """An answer that ended in order, but without what ends a whole one."""
 STREAM_OVERRUN = "StreamOverrun"
@@ -99,53 +96,22 @@ def rank_headers(step: CallStep) -> list[tuple[str, str]]:
     return [] if step.rank is None else [(RANK_HEADER, str(step.rank))]
 
 
-def load_httpx() -> Any:
-    """Import httpx, which is in the extra ``frontend``.
-
-    Raises:
-        TargetError: it is not installed.
-    """
-    try:
-        import httpx
-    except ImportError as error:
-        msg = "the target vllm-rs needs httpx: pip install wavecheck[frontend]"
-        raise TargetError(msg) from error
-    return httpx
-
-
 class HttpApi:
-    """Requests to one frontend. ``close`` when done.
+    """Requests to one frontend. Each closes its connection when it ends, however it ends.
 
     Attributes:
         open_calls: the requests whose end ``/load`` shows.
     """
 
     def __init__(self, address: str, model: str, wait_at: WaitAtGate | None = None) -> None:
-        """Make a client for ``http://host:port`` or ``unix:path``; nothing is sent yet.
+        """Take an address, ``http://host:port`` or ``unix:path``; nothing is sent yet.
 
         ``wait_at``: returns when a named gate is open.
         """
-        self._httpx = load_httpx()
         self._address = address
         self._model = model
         self._wait_at = wait_at
         self.open_calls = OpenRequests()
-        path = address.removeprefix(UNIX_SOCKET) if address.startswith(UNIX_SOCKET) else None
-        self._client: httpx.AsyncClient = self._httpx.AsyncClient(
-            base_url=address if path is None else "http://frontend",
-            timeout=None,  # hanging is a result here; callers bound their waits
-            trust_env=False,
-            transport=self._httpx.AsyncHTTPTransport(
-                uds=path,
-                verify=False,  # plain HTTP; saves loading certificates
-                trust_env=False,
-                limits=self._httpx.Limits(max_keepalive_connections=0, max_connections=None),
-            ),
-        )
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._client.aclose()
 
     async def request(
         self,
@@ -156,17 +122,27 @@ class HttpApi:
         body: Any = None,
         timeout_s: float | None = None,
     ) -> Answer:
-        """Send one request and return its answer; a lost connection is an answer too."""
-        kwargs: dict[str, Any] = {"timeout": timeout_s}
-        if query:
-            kwargs["params"] = list(query)
-        if body is not None:
-            kwargs["json"] = body
+        """Send one request and return its answer; a lost connection is an answer too.
+
+        ``timeout_s`` is for all of it: without one, hanging is a result, and callers bound their
+        waits.
+        """
+        target = f"{path}?{urlencode(query)}" if query else path
+        request = (
+            Request(verb, target)
+            if body is None
+            else Request(verb, target, (_JSON,), json.dumps(body).encode())
+        )
         try:
-            response = await self._client.request(verb, path, **kwargs)
-        except self._httpx.TransportError as error:
-            return Answer(0, repr(error), self._lost(error))
-        return Answer(response.status_code, response.text)
+            return await with_deadline(self._answer(request), timeout_s, name="frontend: request")
+        except ConnectionFailed as error:
+            return Answer(0, str(error), error.name)
+        except DeadlineExceeded:
+            return Answer(0, f"no answer within {timeout_s:g} s", TIMED_OUT)
+
+    async def _answer(self, request: Request) -> Answer:
+        async with self._exchange(request, None) as exchange:
+            return Answer(await exchange.status(), await exchange.text())
 
     async def probe(self, path: str) -> Answer:
         """GET with a short timeout: health, load and the like answer at once."""
@@ -177,13 +153,6 @@ class HttpApi:
         decoded = (await self.probe("/load")).json()
         load = decoded.get("server_load") if isinstance(decoded, dict) else None
         return load if isinstance(load, int) else None
-
-    def _lost(self, error: Exception) -> str:
-        if isinstance(error, self._httpx.ConnectError):
-            return CONNECTION_REFUSED
-        if isinstance(error, self._httpx.TimeoutException):
-            return "Timeout"
-        return CONNECTION_LOST
 
     # --- any request --------------------------------------------------------------------
 

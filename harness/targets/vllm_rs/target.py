@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from typing import ClassVar
 
 from client.protocol.profiles import Profile, profile_for
+from harness.loopback import exposures_of
 from harness.play import FrontendFactory, Setting
+from harness.reports.visible import printable
 from harness.scenario.model import Scenario
 from harness.tape import Chooser
 from harness.targets.base import Frontend, TargetInfo
@@ -21,7 +24,7 @@ from harness.targets.vllm_rs.capabilities import (
 from harness.targets.vllm_rs.fetch import FrontendBinary, resolve
 from harness.targets.vllm_rs.frontend import VllmRsFrontend
 from harness.targets.vllm_rs.grpc_schema import load_grpc
-from harness.targets.vllm_rs.http_api import load_httpx
+from harness.targets.vllm_rs.http_wire import load_h11
 from harness.targets.vllm_rs.launch import LaunchSpec
 from harness.targets.vllm_rs.life import ProcessLife
 from harness.targets.vllm_rs.reference import reference_arguments, reference_capabilities
@@ -49,7 +52,7 @@ class VllmRsTarget:
             UnknownFrontendError: neither a known release nor a file (a usage error).
             TargetError: the binary cannot be had here, or an extra is not installed.
         """
-        load_httpx()
+        load_h11()
         load_grpc()
         return cls(resolve(request.frontend, request.profile, _say), request)
 
@@ -89,6 +92,7 @@ class VllmRsTarget:
 
     def _make(self, setting: Setting) -> Frontend:
         topology, request = setting.topology, self._request
+        _tell_exposures((*request.arguments, *topology.frontend_args))
         spec = LaunchSpec(
             binary=self._binary.path,
             release=setting.profile.release,
@@ -115,6 +119,13 @@ class VllmRsTarget:
         if not self._binary.reference:
             return ()
         return reference_arguments(self._binary.release, self._request.mutant)
+
+
+@functools.cache
+def _tell_exposures(arguments: tuple[str, ...]) -> None:
+    """Say once where a frontend listens for others, whoever asked for it: a flag or a file."""
+    for note in exposures_of(arguments):
+        _say(printable(note))
 
 
 def _say(line: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import msgpack
 import pytest
 
@@ -477,3 +479,13 @@ def test_value_without_msgpack_form_is_refused_and_the_codec_goes_on(newest, val
             EngineCoreOutputs(utility_output=UtilityOutput(CallId(1), None, value))
         )
     assert newest.encode_outputs(good) == before
+
+
+@pytest.mark.parametrize("value", [range(3), deque([0, 1, 2]), (0, 1, 2)])
+def test_sequence_of_any_kind_is_an_array(newest, value):
+    def sent(of):
+        return newest.encode_outputs(
+            EngineCoreOutputs(utility_output=UtilityOutput(CallId(1), None, of))
+        )
+
+    assert sent({"a": [value]}) == sent({"a": [[0, 1, 2]]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgpack
 import pytest
 
 from client.protocol import codec_values as values
@@ -147,3 +148,13 @@ def test_keys_of_a_map_are_checked_where_they_are_known():
         values.check_keys({"b": 1}, "Message", "Struct", readers, ("a",))
     with pytest.raises(DecodeError, match=r"Message: Struct\.b: expected integer"):
         values.check_keys({"a": "x", "b": "y"}, "Message", "Struct", readers, ("a",))
+
+
+def test_refused_value_of_any_size_is_shown_by_its_beginning():
+    long = 10_000_000
+    whole = values.shown("x" * 61)
+    assert values.shown("x" * long) == whole
+    assert values.shown(b"x" * long) == f"bytes b'{'x' * 55}..."
+    ext = values.shown(msgpack.ExtType(5, b"x" * long))
+    assert ext == f"ExtType ExtType(code=5, data=b'{'x' * 34}..."
+    assert len(values.shown([["x" * long] * long])) == len("list ") + 60

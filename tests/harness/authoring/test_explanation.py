@@ -22,6 +22,7 @@ from harness.targets.registry import open_target
 from harness.targets.request import TargetRequest
 from harness.targets.vllm_rs.capabilities import capabilities as of_release
 from harness.verdict import NOT_JUDGED
+from tests.support.collection import every_scenario
 from tests.support.explanations import IDS, explanation, golden_file
 
 BEFORE_THE_RUN = ("target lacks", "no promise of", "only for engines")
@@ -35,7 +36,7 @@ def loaded(name: str) -> LoadedScenario:
 
 @pytest.fixture(scope="module")
 def every() -> list[LoadedScenario]:
-    return selection.load_all(selection.builtin())
+    return every_scenario()
 
 
 @pytest.fixture(scope="module")

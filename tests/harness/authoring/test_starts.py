@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -32,6 +34,7 @@ from harness.scenario.loader import LoadedScenario, parse
 from harness.verdict import EXPECTATION, HELD, VIOLATED
 
 HANG, FAIL = Asked(1, "add_lora"), Asked(0, "add_lora")
+BOTH = (Asked(0, "sleep"), Asked(1, "sleep"))
 ON_SIM = [name for name, start in STARTS.items() if "sim" in start.targets]
 CALLS = {
     "one hangs": ((HANG,), ()),
@@ -218,7 +221,10 @@ def test_starts_name_invariants_that_there_are() -> None:
             "--method does not go with the template request",
         ),
         (Order(STARTS["wave"], method="sleep"), "--method does not go with the template wave"),
-        (Order(STARTS["utility"], hangs=(Asked(70, "sleep"),)), "--engines 71 does not go"),
+        (Order(STARTS["utility"], engines=71), "--engines 71 does not go"),
+        (Order(STARTS["fan-out"], engines=1), "--engines 1 does not go"),
+        (Order(STARTS["fan-out"], hangs=BOTH), "--hang names every engine"),
+        (Order(STARTS["fan-out"], fails=BOTH), "--fail names every engine"),
     ],
 )
 def test_order_that_makes_no_scenario_is_refused_with_what_would(
@@ -248,8 +254,53 @@ def test_behaviours_are_read_and_imply_a_template() -> None:
     assert inferred([], [], None) is None
 
 
-def test_engines_are_as_many_as_are_named() -> None:
-    assert Order(STARTS["utility"], hangs=(Asked(4, "sleep"),)).count == 5
-    assert Order(STARTS["utility"]).count == 2
-    assert filled(Order(STARTS["fan-out"], engines=4)).hangs == (Asked(3, "add_lora"),)
-    assert ENGINES_MAX == 64
+@pytest.mark.parametrize("option", ["--hang", "--fail"])
+@pytest.mark.parametrize("name", ["utility", "fan-out"])
+def test_rank_beyond_the_engines_of_a_template_is_refused_and_makes_no_more_of_them(
+    name: str, option: str
+) -> None:
+    named = (Asked(4, "sleep"),)
+    order = Order(STARTS[name], **{option.strip("-") + "s": named})
+    with pytest.raises(OrderError) as refused:
+        filled(order)
+    assert str(refused.value) == (
+        f"{option}: there is no rank 4: the scenario has 2 engines, as the template {name} has by"
+        " itself"
+    )
+    assert refused.value.expected == "a rank from 0 to 1"
+    assert refused.value.help == "--engines 5 makes ranks 0 to 4"
+    assert filled(replace(order, engines=5)).count == 5
+
+
+def test_rank_that_no_number_of_engines_has_is_refused_without_an_advice() -> None:
+    with pytest.raises(OrderError) as refused:
+        filled(Order(STARTS["utility"], engines=3, hangs=(Asked(ENGINES_MAX, "sleep"),)))
+    assert str(refused.value) == "--hang: there is no rank 64: the scenario has 3 engines"
+    assert refused.value.help == ""
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "hangs", "fails"),
+    [
+        ({}, [1], [0]),
+        ({"engines": 4}, [3], [0]),
+        ({"hangs": (Asked(0, "sleep"),)}, [0], [1]),
+        ({"fails": (Asked(1, "sleep"),)}, [0], [1]),
+        ({"fails": (Asked(0, "sleep"),), "engines": 3}, [2], [0]),
+    ],
+)
+def test_fan_out_adds_what_is_not_asked_for_at_another_engine(
+    asked_for: dict[str, Any], hangs: list[int], fails: list[int]
+) -> None:
+    order = filled(Order(STARTS["fan-out"], **asked_for))
+    assert [one.rank for one in order.hangs] == hangs
+    assert [one.rank for one in order.fails] == fails
+
+
+def test_mutant_that_waits_for_all_engines_but_the_last_is_not_promised_where_there_is_one() -> (
+    None
+):
+    alone = filled(Order(STARTS["utility"], engines=1, hangs=(Asked(0, "sleep"),)))
+    assert mutant_of(alone) == ""
+    last = filled(Order(STARTS["utility"], engines=2, hangs=(Asked(1, "sleep"),)))
+    assert mutant_of(last) == "last-engine-not-awaited"

@@ -17,8 +17,9 @@ from harness.authoring.words.expecting import EXPECT
 from harness.authoring.words.head import further, known_text
 from harness.authoring.words.taking_part import topology_sentences
 from harness.authoring.words.told import OneOf, Told, listed, ordinal, ranks_text, shown, who
-from harness.scenario import model, selection
+from harness.scenario import model
 from mock_engines.behaviours import model as behaviour
+from tests.support.collection import every_scenario
 from tests.support.models import models_of, words_of
 
 ELSEWHERE = {
@@ -175,7 +176,7 @@ def test_null_that_means_something_is_told() -> None:
 
 def test_every_key_of_every_scenario_is_told() -> None:
     """Nothing in a built-in file is passed over: each part of it says something."""
-    for loaded in selection.load_all(selection.builtin()):
+    for loaded in every_scenario():
         for item in parts_of(loaded.scenario):
             assert text_of(item), (loaded.id, item)
 

@@ -84,6 +84,19 @@ def test_run_with_a_new_violation_is_red(invoke, write, mixed, file):
     assert "(1 regression, 1 waived)" in done.output
 
 
+def test_what_was_not_judged_has_its_own_line_in_a_run_of_many_where_the_baseline_says_otherwise(
+    invoke, mixed, file, monkeypatch
+):
+    monkeypatch.setattr(run_cmd, "EACH_MAX", 0)
+    done = invoke("run", mixed, "--baseline", file, "--today", BEFORE)
+    assert "\nnot judged 1, by reason " in done.output
+    assert "not judged e-nothing" not in done.output
+    file.write_text(file.read_text().replace("    not_judged:\n", ""))
+    done = invoke("run", mixed, "--baseline", file, "--today", BEFORE)
+    assert "not judged e-nothing" in done.output
+    assert ", by reason " not in done.output
+
+
 def test_run_that_lost_a_scenario_or_its_verdict_is_red(invoke, mixed, file, tmp_path):
     text = file.read_text()
     file.write_text(

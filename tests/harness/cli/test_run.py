@@ -49,6 +49,64 @@ def test_run_prints_settings_results_and_summary(
     ]
 
 
+def many(write: Write, folder: Path, count: int) -> list[str]:
+    """Scenarios that cannot be judged, besides the three that hold; their lines."""
+    for number in range(count):
+        write(folder, f"d{number:02}-nothing")
+    return [f"not judged d{number:02}-nothing" for number in range(count)]
+
+
+def lines_of(text: str, word: str = "not judged") -> list[str]:
+    return [" ".join(line.split()[:3]) for line in text.splitlines() if line.startswith(word)]
+
+
+def test_many_that_were_not_judged_are_told_together_and_counted(
+    invoke: Invoke, write: Write, runner: FakeRunner, folder: Path, tmp_path: Path
+) -> None:
+    many(write, folder, 8)
+    result = invoke("run", folder, "--json", tmp_path / "r.json")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-3:] == [
+        "not judged 8, by reason (each by name: -v, or --json; where one can be played: wavecheck "
+        "explain ID):",
+        "         8 target lacks op.rank (ask for an explicit data-parallel rank)",
+        "3 held, 0 violated, 8 not judged, 0 error; exit 0: no violation",
+    ]
+    assert len(result.stdout.splitlines()) == 7
+    results = json.loads((tmp_path / "r.json").read_text())["results"]
+    assert [one["reason"] for one in results[3:]] == ["target lacks op.rank"] * 8
+
+
+@pytest.mark.parametrize(
+    ("count", "words", "code"), [(7, (), 0), (8, ("-v",), 0), (8, ("--strict",), 1)]
+)
+def test_each_that_was_not_judged_has_its_line_where_they_are_few_asked_for_or_count(
+    invoke: Invoke,
+    write: Write,
+    runner: FakeRunner,
+    folder: Path,
+    count: int,
+    words: tuple[str, ...],
+    code: int,
+) -> None:
+    each = many(write, folder, count)
+    result = invoke("run", folder, *words)
+    assert result.exit_code == code
+    assert lines_of(result.stdout) == each
+    assert result.stdout.count("target lacks op.rank") == count
+
+
+def test_run_of_many_in_which_nothing_was_judged_keeps_its_exit_code(
+    invoke: Invoke, write: Write, runner: FakeRunner, tmp_path: Path
+) -> None:
+    many(write, tmp_path, 12)
+    result = invoke("run", tmp_path)
+    assert result.exit_code == 4
+    assert result.stdout.splitlines()[-1] == (
+        "0 held, 0 violated, 12 not judged, 0 error; exit 4: nothing could be judged"
+    )
+
+
 def test_violation_is_shown_with_its_statement_and_replay_command(
     invoke: Invoke, write: Write, runner: FakeRunner, folder: Path
 ) -> None:

@@ -80,3 +80,8 @@ def test_calls_that_share_an_id_are_not_judged():
         *(out(0, "x", 1, finish="error"), ended("stop"), *END),
     )
     assert unexercised(judge(CLS, *story))
+
+
+@pytest.mark.parametrize("shown", ["abort", "error", None])
+def test_failure_of_a_call_that_its_engine_never_ended_is_not_judged(shown):
+    assert unexercised(judge(CLS, *trace(None, shown)))

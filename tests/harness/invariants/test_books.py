@@ -21,6 +21,7 @@ from tests.support.traces import (
     call,
     complete,
     done,
+    failed,
     leave,
     out,
     scenario,
@@ -186,3 +187,26 @@ def test_the_rank_of_a_call_is_read_as_its_surface_reads_it():
     assert asked(call("a", text=("+2", "x"), surface="grpc")) == Asked(2)
     assert asked(call("a", text=("x", "2"), surface="http")) == Asked()
     assert asked(call("a", text=("x", "2"), surface="grpc")) == Asked(refused=True)
+
+
+def test_the_first_end_of_a_call_stands_and_an_end_of_no_call_is_none():
+    book = CallBook()
+    records = feed(book, call("a"), done("a"), failed("a"), done("stranger"))
+    assert book.calls["a"].ended is records[1]
+    assert list(book.calls) == ["a"]
+
+
+def test_a_utility_call_is_left_when_its_caller_leaves_first():
+    book = FanOutBook(context())
+    records = feed(book, utility("u"), leave("u"), leave("u"))
+    assert book.fans["u"].left is records[1]
+
+
+def test_a_publish_without_a_wave_and_a_step_that_the_scenario_has_not_announce_none():
+    odd = {"coordinator": {"publish": [[], "high", True]}}
+    book = WaveBook(context(steps=[odd, {"fence": True}]))
+    feed(book, StepBegan(0, "coordinator"), StepBegan(7, "coordinator"))
+    assert (book.highest, book.by, book.opaque) == (0, None, False)
+    book = WaveBook(context(steps=[{"coordinator": {"publish": [[], 4, True]}}]))
+    records = feed(book, StepBegan(0, "coordinator"))
+    assert (book.highest, book.by) == (4, records[0])

@@ -73,3 +73,16 @@ def test_coordinator_inside_the_frontend_and_a_black_box_are_not_judged():
     found = judge(CoordinatorFollows, FINISHED, *END, topology=EXTERNAL, black=True)
     assert found.verdict == "not_judged"
     assert "see.client-events" in found.reason
+
+
+def test_coordinator_that_is_restarted_between_two_changes_is_left_out_from_then_on():
+    steps = [{"coordinator": {"stop": True}}]
+    other = (ScaleNoticeQueued(4), ScaleNoticeHandled(3, 2))
+    found = verdict(*TOLD, StepBegan(0, "coordinator"), *other, steps=steps)
+    assert held(found)
+    assert found.exercised == 1
+    assert violated(verdict(*TOLD, *other), 2, 3)
+
+
+def test_notice_that_nobody_is_known_to_have_sent_is_not_judged():
+    assert unexercised(verdict(ScaleNoticeHandled(2, 5)))

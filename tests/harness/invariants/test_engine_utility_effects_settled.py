@@ -1,5 +1,7 @@
 """engine.utility-effects-settled, on hand-written traces."""
 
+import pytest
+
 from harness.invariants.engine_utility_effects_settled import UtilityEffectsSettled
 from mock_engines.events import EngineDied, UtilityApplied
 from tests.support.traces import (
@@ -52,3 +54,13 @@ def test_a_dead_engine_and_counters_of_resets_are_left_out():
 
 def test_calls_that_succeed_are_not_judged():
     assert unexercised(judge(CLS, *HALF[:5], result("u", method="add_lora"), *END))
+
+
+@pytest.mark.parametrize("text", ["<half done", "1) + (2"])
+def test_a_state_that_is_no_list_of_keys_is_compared_as_a_whole(text):
+    whole = UtilityApplied(1, 2, "add_lora", text)
+    verdict = judge(CLS, *HALF[:4], whole, HALF[5], *END, black=True)
+    assert violated(verdict, 4, 5)
+    assert verdict.seen == f"engine 0: None, engine 1: {text!r}"
+    both = (UtilityApplied(0, 1, "add_lora", text), whole)
+    assert held(judge(CLS, *HALF[:4], *both, HALF[5], *END, black=True))

@@ -76,3 +76,39 @@ def test_messages_that_were_under_way_are_legal():
 
 def test_a_healthy_frontend_is_not_judged():
     assert unexercised(judge(CLS, call("a"), done("a"), *END))
+
+
+def test_messages_for_work_that_nobody_began_after_the_failure_are_legal():
+    open_call = (call("a"), add(0, "a"))
+    ended = (failed("a", "EngineCoreDead"), *END)
+    # A utility call of nobody, or one whose ids may be those of another call.
+    assert held(judge(CLS, *open_call, DEAD, seen(0, 9, "stranger"), *ended))
+    alike = (utility("u"), utility("v"), seen(0, 1), seen(1, 2))
+    over = (utility_failed("u", "EngineCoreDead"), utility_failed("v", "EngineCoreDead"))
+    assert held(judge(CLS, *open_call, DEAD, *alike, *over, *ended))
+    # An abort of nobody's request, or of one whose caller had left before the failure.
+    assert held(judge(CLS, *open_call, DEAD, abort(0, "stranger"), *ended))
+    assert held(
+        judge(
+            CLS,
+            *open_call,
+            call("b"),
+            leave("b"),
+            DEAD,
+            abort(0, "b"),
+            failed("b", "EngineCoreDead"),
+            *ended,
+        )
+    )
+    # Of callers who share an id it may be the abort of the one who had left before.
+    shared = (*open_call, call("b", external="a"), leave("b"), DEAD, leave("a"), abort(0, "a"))
+    over = (cancelled("a"), failed("b", "EngineCoreDead"))
+    assert held(judge(CLS, *shared, *over, *END))
+
+
+def test_an_end_of_no_utility_call_and_a_second_end_are_not_judged():
+    assert unexercised(judge(CLS, DEAD, utility_failed("stranger"), *END))
+    begun = (utility("u"), DEAD, utility_failed("u", "EngineCoreDead"))
+    verdict = judge(CLS, *begun, result("u"), *END)
+    assert held(verdict)
+    assert verdict.exercised == 1

@@ -7,7 +7,16 @@ from typing import ClassVar
 from packaging.version import Version
 
 from harness.invariants._run import RunInvariant
-from harness.invariants.base import Invariant, Judge, RunContext, Verdict, bench_for
+from harness.invariants.base import (
+    PLAIN_MAX,
+    Invariant,
+    Judge,
+    Level,
+    RunContext,
+    Verdict,
+    bench_for,
+    events_of,
+)
 from harness.trace.events import Event, Fenced, Healed, LogLine, Record, RunEnded
 from mock_engines.events import AbortSeen, AddSeen
 from tests.support.traces import WHITE, abort, add, scenario, warning
@@ -107,7 +116,7 @@ def test_after_the_end_of_a_run_its_checkers_see_log_lines_only_and_books_nothin
     end = RunEnded(())
     _, (first,) = play(add(0, "a"), end, add(0, "b"), Healed(), LINE, end, invariants=(First,))
     assert [event for event, _ in first.seen] == [add(0, "a"), LINE]
-    assert [record.event for record in first.pages.fed] == [add(0, "a"), end]
+    assert events_of(first.pages.fed) == [add(0, "a"), end]
     assert first.rested == 1
 
 
@@ -185,3 +194,43 @@ def test_records_of_a_type_that_nobody_reads_reach_nobody():
     _, (first, plain) = play(abort(0, "a"), invariants=(First, Plain))
     assert AbortSeen not in (*First.handles, *Plain.handles, *Pages.HANDLES)
     assert (first.seen, first.pages.fed, plain.seen) == ([], [], [])
+
+
+def test_run_that_broke_off_is_judged_by_what_was_seen_to_break_by_then():
+    judge, (first, _second) = play(add(0, "a"), invariants=(First, Second))
+    kept, broken = judge.verdicts(cut=True)
+    assert (kept.verdict, kept.reason) == ("not_judged", "the run broke off")
+    assert (broken.verdict, broken.witness) == ("violated", (0,))
+    assert first.rested == 0
+
+
+def test_verdicts_that_are_kept_for_runs_that_are_alike_are_bounded():
+    class Counting(First):
+        id = "test.counting"
+
+        def see(self, record: Record) -> None:
+            super().see(record)
+            self.exercised += 1
+
+    kept = bench_for((Counting,), Version("0.33.0"), WHITE, scenario().topology.waves).plain
+    for count in range(PLAIN_MAX + 1):
+        judge, _ = play(*[add(0, f"r{n}") for n in range(count)], invariants=(Counting,))
+        (verdict,) = judge.verdicts()
+        assert verdict.exercised == count
+        assert len(kept) <= PLAIN_MAX
+    assert len(kept) == 1
+    judge, _ = play(add(0, "a"), invariants=(Counting,))
+    assert judge.verdicts()[0].exercised == 1
+
+
+def test_run_is_known_to_be_violated_as_soon_as_a_promise_is_seen_to_break():
+    class Wish(Second):
+        id = "test.wish"
+        level = Level.SHOULD
+
+    judge, _ = play(invariants=(First, Wish))
+    assert not judge.violated
+    judge.feed(Record(0, 0, add(0, "a")))
+    assert not judge.violated  # it was only a wish
+    judge, _ = play(add(0, "a"), invariants=(First, Second, Wish))
+    assert judge.violated

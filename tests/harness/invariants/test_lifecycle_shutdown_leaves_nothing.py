@@ -2,7 +2,7 @@
 
 from client.events import ClientClosed, RequestRegistered, RequestReleased
 from harness.invariants.lifecycle_shutdown_leaves_nothing import ShutdownLeavesNothing
-from harness.trace.events import Snapshot
+from harness.trace.events import ClientReleased, Snapshot
 from tests.support.traces import END, held, judge, unexercised, violated
 
 CLS = ShutdownLeavesNothing
@@ -44,3 +44,10 @@ def test_a_request_that_is_forgotten_at_the_shutdown_is_violated():
     assert verdict.seen == "in flight: a"
     released = RequestReleased("a", 0, "client-closed")
     assert held(judge(CLS, began, released, CLEAN, *END))
+
+
+def test_client_that_something_keeps_alive_is_violated():
+    verdict = judge(CLS, *END, CLEAN, ClientReleased(alive=True))
+    assert violated(verdict, 4)
+    assert verdict.seen == "the client is still alive"
+    assert held(judge(CLS, *END, CLEAN, ClientReleased(alive=False)))

@@ -110,3 +110,10 @@ def test_coordinator_that_speaks_by_script_is_not_judged():
     steps = [{"coordinator": {"stop": True}}]
     began = StepBegan(0, "coordinator")
     assert unexercised(judge(began, *REST, *FENCED, topology=EXTERNAL, steps=steps))
+
+
+def test_frontend_that_tells_no_wave_is_not_compared():
+    silent = Snapshot("end", (), (), ((0, 0), (1, 0)), None, None)
+    assert held(judge(*REST, completed(), silent, *FENCED))
+    half = Snapshot("end", (), (), ((0, 0), (1, 0)), 0, None)
+    assert held(judge(*REST, completed(), half, *FENCED))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from packaging.version import Version
 
 from client.events import CoordinatorPublished
+from harness.invariants.base import Judge, RunContext
 from harness.invariants.lockstep_counts_converge import CountsConverge
-from harness.trace.events import Fenced, Snapshot, StepBegan
+from harness.trace.events import Fenced, Record, Snapshot, StepBegan
 from mock_engines.events import EngineIdle, GroupSwitched, RawSent
 from tests.support.lockstep import IDLE, JOINED, born, counts, moved, stuck, verdict
-from tests.support.traces import held, unexercised, violated
+from tests.support.traces import WHITE, held, scenario, unexercised, violated
 
 BEGIN = (*JOINED, *born())
 FENCED = (*IDLE, Fenced("step"))
@@ -123,3 +125,25 @@ def test_rank_that_left_and_returned_has_reported_nothing_yet():
     fresh = published((0, 0), (0, 0))
     assert violated(external(*told, fresh), 4, 6)
     assert held(external(*told, left, back, fresh))
+
+
+def test_registry_of_one_of_two_frontends_is_not_compared_with_what_engines_have():
+    paused = moved(0, pause="all", ignores_starts=True)
+    looked = (EngineIdle(0, ("a",)), IDLE[1])
+    other = Snapshot("end", (), (), ((0, 0), (1, 0)), 0, False)
+    two = {**EXTERNAL, "frontends": 2}
+    assert held(judge(counts(1), paused, *looked, other, Fenced("end"), topology=two))
+
+
+def test_old_counts_are_published_for_longer_where_time_is_real():
+    old = (counts(0, 1), counts(0), *[published((0, 1), (0, 0))] * 3)
+    assert violated(external(*old), 5, 7)
+    topology = {"engines": 2, "ranks": [0, 1], "waves": "lockstep", **EXTERNAL}
+    timeless = WHITE - {"world.virtual-time"}
+    story = RunContext(scenario(topology=topology), Version("0.33.0"), timeless, (0, 1))
+    judging = Judge([CountsConverge], story)
+    for seq, event in enumerate((*BEGIN, *old)):
+        judging.feed(Record(seq, seq, event))
+    (found,) = judging.verdicts()
+    assert held(found)
+    assert found.exercised == 3

@@ -11,6 +11,7 @@ from harness.invariants.lockstep_no_rank_waits_alone import NoRankWaitsAlone
 from harness.trace.events import Fenced, Healed, RunEnded
 from mock_engines.events import (
     EngineDied,
+    EngineResumed,
     EngineStalled,
     GroupSwitched,
     RanksStuck,
@@ -334,6 +335,55 @@ def test_call_in_which_a_rank_waits_is_told_with_the_state_in_which_it_came(stat
     assert "engine 0 began to run at #4" in found.seen
 
 
+@pytest.mark.parametrize(
+    ("lies", "says"),
+    [((), False), (("START_DP_WAVE 1",), False), (("START_DP_WAVE 0",), True)],
+)
+def test_wake_up_is_told_to_lie_in_the_mailbox_only_where_it_does(lies, says):
+    log = ((0, ("dummy",), ()), (1, ("took UTILITY 2 resume_scheduler", "resume"), lies))
+    crossed = stuck((0, "forward"), for_good=True, elsewhere=((1, "host", "resume"),), log=log)
+    found = judge(RUNS, moved(1), seen(1, 2, RESUME), wave(1, 0, 0), crossed)
+    told = "START_DP_WAVE reached engine 1 after it (#7), and lies untaken in its mailbox"
+    assert (told in found.seen) is says
+    assert "START_DP_WAVE reached engine 1 after it (#7), and waits" not in found.seen
+    # Lying there is evidence, too.
+    assert (7 in found.witness) is says
+
+
+@pytest.mark.parametrize(
+    ("log", "says"),
+    [
+        (((0, ("took UTILITY 1 resume_scheduler",), ()),), "took {}, and has not answered it"),
+        (((0, ("dummy",), ("UTILITY 1 resume_scheduler",)),),
+         "has not taken {}: it lies in its mailbox, and the rank takes nothing while it waits"),
+        (((0, ("dummy",), ()),), "has not taken {}: it takes nothing while it waits"),
+    ],
+)  # fmt: skip
+def test_call_that_one_rank_has_not_answered_is_told_as_taken_or_as_lying_there(log, says):
+    calls = (utility("r", "resume"), seen(0, 1, RESUME), seen(1, 2, RESUME))
+    crossed = stuck((0, "forward"), elsewhere=((1, "host", "resume"),), log=log)
+    found = hangs(RUNS, *calls, last=crossed)
+    assert f"engine 0 {says.format('resume_scheduler (#6)')}" in found.seen
+
+
+def test_wake_up_in_the_mailbox_of_a_rank_that_sleeps_is_not_blamed_on_a_rule():
+    for lies, fate in (
+        (("START_DP_WAVE 0",), "lies untaken in its mailbox"),
+        ((), "a rule kept it from its loop"),
+    ):
+        last = stuck((0, "forward"), log=((0, ("forward",), ()), (1, (), lies)))
+        found = hangs(RUNS, wave(1, 0, 0), last=last)
+        assert f"reached engine 1 (#5), and {fate}" in found.seen
+
+
+def test_table_of_operations_stands_between_states_and_reasons():
+    last = stuck((0, "forward"), log=((0, ("2 forward",), ()), (1, ("dummy",), ())), met="resume")
+    lines = hangs(RUNS, last=last).seen.splitlines()
+    assert lines[2] == "operations of each engine since all met in resume:"
+    assert lines[4].split() == ["0", "2", "-", "forward", "-", "-"]
+    assert lines[6] == "because:"
+
+
 def test_call_that_came_behind_a_pause_without_an_answer_is_told():
     pause = (utility("p", "pause"), seen(0, 1, "pause_scheduler"), seen(1, 2, "pause_scheduler"))
     crossed = stuck((0, "forward"), for_good=True, elsewhere=((1, "host", "resume"),))
@@ -507,3 +557,86 @@ def test_many_different_states_are_cut():
     last = RanksStuck(0, "device", ((0, "forward"),), ranks[1:], states, for_good=False)
     found = verdict(NoRankWaitsAlone, *born(*ranks), *HEALED, last, *END, ranks=ranks)
     assert found.seen.splitlines()[8] == "… and 4 more states"
+
+
+# --- what is told of a run that shows less -------------------------------------------------------
+
+
+def test_peer_that_stood_still_and_went_on_is_blamed_again():
+    found = hangs(EngineStalled(1, "g"), EngineResumed(1), RUNS)
+    assert violated(found, 6, 10)
+    assert found.message.startswith("engine 0 waits in device forward for engine 1: ")
+
+
+def test_rank_is_told_where_it_waits_itself_whoever_else_waits_elsewhere():
+    others = ((2, "host", "barrier"), (1, "host", "resume"))
+    crossed = stuck((0, "forward"), for_good=True, elsewhere=others)
+    found = verdict(NoRankWaitsAlone, *BEGIN, *born(2), crossed, ranks=(0, 1, 2))
+    assert "engine 1 waits in host resume" in found.message
+    assert "barrier" not in found.message
+
+
+def test_rank_that_no_call_brought_to_where_it_waits_is_told_without_one():
+    crossed = stuck((0, "forward"), for_good=True, elsewhere=((1, "host", "resume"),))
+    found = judge(RUNS, crossed)
+    assert found.message.endswith("nothing brought engine 0 there")
+    assert "engine 0 began to run at #4" in found.seen
+    assert "came (#" not in found.seen
+
+
+def test_rank_that_never_began_to_run_is_not_said_to_have():
+    crossed = stuck((0, "forward"), for_good=True, elsewhere=((1, "host", "sync"),))
+    found = judge(RUNS, crossed)
+    assert "engine 0 began to run at #4" in found.seen
+    assert "engine 1 began" not in found.seen
+
+
+def test_call_that_came_before_its_rank_told_its_state_is_told_without_one():
+    crossed = stuck((0, "forward"), for_good=True, elsewhere=((1, "host", "resume"),))
+    found = verdict(
+        NoRankWaitsAlone, *JOINED, *born(0), seen(1, 2, RESUME), *born(1), RUNS, crossed
+    )
+    assert "engine 1 was in an unknown state when resume_scheduler came (#3)" in found.seen
+
+
+def test_call_that_an_idle_rank_answered_at_once_is_not_called_a_repetition():
+    last = stuck((0, "resume"), group="host")
+    called = (utility("r", "resume"), seen(0, 1, RESUME), seen(1, 2, RESUME))
+    answered = reply(1, 2, "None", None, RESUME)
+    _, lines = why(*called, answered, last=last)
+    assert lines[1] == "engine 1 answered #6 at once (#7)"
+    # A rank that had not told its state yet has none to blame.
+    early = (*JOINED, *born(0), *called, answered, *born(1))
+    found = verdict(NoRankWaitsAlone, *early, *HEALED, last, *END)
+    assert violated(found, 4, 5, 6, 11)
+    assert "engine 1 answered #5 at once (#6)" in found.seen
+
+
+def test_idle_rank_of_an_earlier_wave_is_told_without_a_beginning():
+    _, lines = why(moved(1, wave=3))
+    assert lines[0] == "engine 0 is in wave 0 (#2), and engine 1 in wave 3 (#4)"
+    assert not any("began to run" in line for line in lines)
+
+
+def test_change_of_size_that_made_the_rank_a_member_is_told_and_not_a_later_one():
+    first = GroupSwitched(1, (0,), (0, 1), running=False, wave=3, step=0)
+    later = GroupSwitched(2, (0, 1), (0, 1, 2), running=False, wave=4, step=0)
+    running = moved(1, running=True, wave=1)
+    last = stuck((1, "forward"), missing=(0,))
+    found = hangs(moved(0, wave=3), first, later, *born(2), running, last=last)
+    assert "engine 1 came into the group by a change of its size (#5)" in found.seen
+    assert "all agreed on wave 3" in found.seen
+
+
+def test_wake_up_that_left_the_rank_out_is_not_traced_to_another_one_that_it_asked_for():
+    left_out = StartWaveIgnored(1, 0, 1, "it leaves this rank out")
+    _, lines = why(RUNS, start(1, 0), start(1, 5), left_out)
+    assert "engine 1 had asked for it itself (#5)" in lines
+    _, lines = why(RUNS, start(1, 5), left_out)
+    assert not any("had asked for it itself" in line for line in lines)
+
+
+def test_request_that_is_neither_there_nor_aborted_is_told():
+    left_out = StartWaveIgnored(1, 0, 1, "it leaves this rank out")
+    _, lines = why(RUNS, add(1, "a"), left_out, release="0.32.0")
+    assert lines[1].endswith("it is not there: the last ADD at engine 1 is #5")

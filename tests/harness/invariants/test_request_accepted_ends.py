@@ -66,3 +66,12 @@ def test_a_call_at_an_engine_that_said_its_last_word_is_violated():
     assert violated(judge(CLS, *BEGUN, died, *END), 0, 1, 2, 5)
     assert held(judge(CLS, *BEGUN, died, failed("a"), *END))
     assert unexercised(judge(CLS, *BEGUN, EngineDied(1, "sentinel"), *END))
+
+
+def test_calls_that_share_an_id_are_not_judged_while_an_engine_has_one_of_them():
+    both = (call("a"), call("b", external="a"))
+    assert unexercised(judge(CLS, *both, add(0, "a"), *END))
+    sent = (add(0, "a"), add(1, "a"), out(1, "a", finish="stop"))
+    assert unexercised(judge(CLS, *both, *sent, *END))
+    verdict = judge(CLS, *both, add(0, "a"), out(0, "a", finish="stop"), *END)
+    assert violated(verdict, 0, 2, 3, 6)

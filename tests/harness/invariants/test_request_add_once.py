@@ -26,3 +26,7 @@ def test_an_add_of_a_refused_call_is_violated():
 
 def test_no_add_is_not_judged():
     assert unexercised(judge(CLS, call("a"), failed("a"), add(0, "stranger"), *END))
+
+
+def test_refusal_of_a_call_that_nobody_began_is_not_judged():
+    assert unexercised(judge(CLS, failed("stranger", "DuplicateRequestId"), *END))

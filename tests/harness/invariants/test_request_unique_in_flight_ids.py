@@ -74,3 +74,11 @@ def test_an_id_may_be_used_a_third_time_when_the_second_caller_has_left():
     second = (call("b", external="a"), add(1, "a"), leave("b"), cancelled("b"))
     third = (call("c", external="a"), add(0, "a"))
     assert held(judge(CLS, *USED, *second, *third, *END, black=True))
+
+
+def test_calls_that_all_began_before_the_first_request_may_each_have_any_of_them():
+    begun = (call("a"), call("b", external="a"), call("c", external="a"))
+    sent = (add(0, "a"), out(0, "a", 1, finish="stop"), add(1, "a"))
+    assert violated(judge(CLS, *begun, *sent, add(0, "a"), *END, black=True), 5, 6)
+    # Whose end it was is not known: the id may have been free for its client.
+    assert held(judge(CLS, *begun, *sent, done("a"), add(0, "a"), *END, black=True))

@@ -80,3 +80,11 @@ def test_engine_that_left_is_no_choice_and_returns_without_load():
     assert unexercised(judge(CLS, *left, *END))
     back = (EnginesChanged((0, 1), (0, 1)), registered("b", 1))
     assert held(judge(CLS, *left, *back, *END))
+
+
+def test_request_at_an_engine_that_is_no_choice_moves_no_score():
+    elsewhere = registered("x", 9)
+    assert held(
+        judge(CLS, elsewhere, RequestReleased("x", 9, "finished"), registered("a", 0), *END)
+    )
+    assert violated(judge(CLS, elsewhere, registered("a", 1), *END), 1)

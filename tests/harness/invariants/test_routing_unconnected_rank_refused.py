@@ -55,3 +55,11 @@ def test_ranks_are_those_that_the_client_uses_while_the_call_is_open():
     found = judge(CLS, shrunk, *lost, *END)
     assert violated(found, 1, 2)
     assert found.expected.endswith("(connected ranks: [0])")
+
+
+def test_call_that_was_refused_as_a_duplicate_is_left_out():
+    refused = failed("b", "DuplicateRequestId")
+    both = (call("a", rank=0), call("b", external="a", rank=7))
+    assert unexercised(judge(CLS, *both, refused, *END))
+    # Without another call of its id the refusal has another reason than that.
+    assert violated(judge(CLS, call("b", rank=7), refused, *END), 0, 1)

@@ -14,7 +14,6 @@ from harness.invariants import discover
 from harness.invariants.base import Judge, RunContext, Verdict
 from harness.play import play
 from harness.runner import cached_target, choose_profile, make_spec
-from harness.scenario import selection
 from harness.scenario.loader import load
 from harness.scenario.model import Scenario
 from harness.scenario.needs import needs
@@ -24,11 +23,12 @@ from harness.targets.client_frontend import CAPABILITIES
 from harness.targets.request import TargetRequest
 from harness.trace.events import Snapshot
 from harness.verdict import predicted
+from tests.support.collection import every_scenario
 
 ROOT = Path(__file__).parents[3] / "scenarios"
 SCENARIOS = sorted(
     loaded.id
-    for loaded in selection.load_all(selection.builtin())
+    for loaded in every_scenario()
     if not needs(loaded.scenario) - CAPABILITIES - {"world.virtual-time"}
 )
 """Those that the reference client can play."""

@@ -80,3 +80,8 @@ def test_an_error_of_another_kind_in_a_lower_engine_is_not_a_violation_black_box
 def test_one_failing_engine_is_not_judged():
     trace = (utility("u"), seen(0, 1), seen(1, 2), reply(0, 1, failure="no"), reply(1, 2))
     assert unexercised(judge(CLS, *trace, utility_failed("u", message="no"), *END))
+
+
+def test_an_error_whose_text_is_of_no_engine_is_not_a_violation():
+    trace = (*BOTH_FAIL, utility_failed("u", message="several engines failed"), *END)
+    assert held(judge(CLS, *trace, black=True))

@@ -2,6 +2,7 @@
 
 from client.events import HealthFailed, UtilityReplyDropped, UtilitySettled
 from harness.invariants.utility_late_replies_dropped import LateRepliesDropped
+from mock_engines.events import EngineDied
 from tests.support.traces import END, held, judge, reply, unexercised, violated, warning
 
 CLS = LateRepliesDropped
@@ -60,3 +61,8 @@ def test_a_reply_that_settles_with_its_own_error_is_not_judged():
     for error in ("UtilityCallFailed", "UtilityResultDecode"):
         outcome = UtilitySettled(1, 0, "is_sleeping", error)
         assert unexercised(judge(CLS, reply(0, 1), outcome, *END))
+
+
+def test_what_an_engine_that_died_said_twice_is_not_counted_on_a_black_box():
+    said = (reply(0, 1), reply(0, 1), EngineDied(0, "vanish"), *END)
+    assert unexercised(judge(CLS, *said, black=True))

@@ -7,7 +7,7 @@ from client.events import (
     UtilitySettled,
 )
 from harness.invariants.utility_no_waiter_outlives_call import NoWaiterOutlivesCall
-from harness.trace.events import Fenced, ScaleEnded, ScaleStarted, Snapshot
+from harness.trace.events import Fenced, LogLine, ScaleEnded, ScaleStarted, Snapshot
 from tests.support.traces import (
     END,
     held,
@@ -118,3 +118,23 @@ def test_calls_of_a_change_of_the_number_of_engines_are_nobodys():
     change = (ScaleStarted("grow", 3), snapshot(9))
     assert held(judge(CLS, *over, *change, ScaleEnded("grow", 3, "finished", None, ""), *END))
     assert violated(judge(CLS, *over, snapshot(9), *END), 6)
+
+
+def test_late_reply_that_is_said_twice_is_judged_once():
+    begun = (utility("u"), seen(0, 1), seen(1, 2), reply(0, 1, failure="no"), utility_failed("u"))
+    late = (reply(1, 2), reply(1, 2))
+    verdict = judge(CLS, *begun, *late, *END, warning(2), black=True)
+    assert held(verdict)
+    assert verdict.exercised == 1
+
+
+def test_warnings_that_name_no_call_are_counted():
+    begun = (utility("u"), seen(0, 1), seen(1, 2), reply(0, 1, failure="no"), utility_failed("u"))
+    nameless = LogLine("WARN", "utility-dropped", (), "text")
+    assert held(judge(CLS, *begun, reply(1, 2), *END, nameless, black=True))
+    again = (*begun, utility("v"), seen(0, 3), seen(1, 4), reply(0, 3, failure="no"))
+    both = (*again, utility_failed("v"), reply(1, 2), reply(1, 4), *END)
+    assert held(judge(CLS, *both, nameless, nameless, black=True))
+    verdict = judge(CLS, *both, nameless, black=True)
+    assert verdict.verdict == "violated"
+    assert verdict.seen == "1 such warnings for 2 late replies"

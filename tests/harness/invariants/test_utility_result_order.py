@@ -52,3 +52,16 @@ def test_aggregated_calls_are_not_judged():
     assert unexercised(judge(CLS, *raw("True", "method")))
     # Nor is what all agree on, whatever the method.
     assert unexercised(judge(CLS, *raw("[10]", "consensus", "collective_rpc")))
+
+
+def test_results_of_engines_that_are_not_there_yet_are_not_missed():
+    later = {"later": 1, "coordinator": "external", "transport": "bootstrapped"}
+    assert held(judge(CLS, *raw("[10, [20]]"), topology=later))
+    assert violated(judge(CLS, *raw("[[20], 10]"), topology=later), 3, 4, 5)
+
+
+def test_results_of_which_one_failed_or_that_are_no_list_are_not_judged():
+    assert unexercised(judge(CLS, *raw("10")))
+    broken = reply(0, 1, "None", "no", method="m")
+    trace = raw("[10, [20]]")
+    assert unexercised(judge(CLS, *trace[:4], broken, *trace[5:]))

@@ -146,3 +146,11 @@ def test_an_engine_in_whose_place_another_one_replied_may_hear_of_the_call_late(
 def registered_both() -> tuple[object, ...]:
     settled = (UtilitySettled(1, 0, "is_sleeping", None), UtilitySettled(2, 1, "is_sleeping", None))
     return (registered(1, 0), registered(2, 1), *settled)
+
+
+def test_an_end_of_no_call_and_a_second_end_are_not_judged():
+    assert unexercised(judge(CLS, utility_failed("stranger"), *END))
+    settled = (*SENT, reply(0, 1), reply(1, 2), result("u"))
+    verdict = judge(CLS, *settled, utility_failed("u"), *END)
+    assert held(verdict)
+    assert verdict.exercised == 1

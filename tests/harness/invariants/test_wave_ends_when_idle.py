@@ -114,3 +114,11 @@ def test_caller_who_left_before_the_add_did_is_not_judged():
 
 def test_black_box_is_not_judged():
     assert "target lacks" in verdict(add(), END_OF_A, black=True).reason
+
+
+@pytest.mark.parametrize("spoken", [{"publish": [[], 4, True]}, {"publish_raw": ["00"]}])
+def test_wave_of_which_a_script_speaks_is_not_judged(spoken):
+    external = {"engines": 2, "coordinator": "external", "transport": "bootstrapped"}
+    assert violated(verdict(add(), END_OF_A, topology=external), 2, 3)
+    steps = [{"coordinator": spoken}]
+    assert unexercised(verdict(add(), END_OF_A, topology=external, steps=steps))

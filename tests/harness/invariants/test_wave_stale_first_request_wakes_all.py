@@ -59,3 +59,13 @@ def test_current_requests_alone_are_not_judged():
 
 def test_it_is_no_promise_of_a_release_without_first_requests():
     assert "no promise" in judge(StaleFirstRequestWakesAll, handled(3, 4, 2), *END).reason
+
+
+def test_an_add_of_no_call_is_no_request_of_a_call_black_box():
+    stranger = add(1, "stranger", 3)
+    broadcast = (wave(0, 4, 1), wave(1, 4, 1), *END)
+    trace = (call("a"), stranger, add(1, "a", 3), *broadcast)
+    assert violated(judge(StaleFirstRequestWakesAll, *trace, release=OLD, black=True), 1, 3)
+    # It does not stand for the ADD of a call that is still under way.
+    trace = (call("a"), stranger, *broadcast)
+    assert unexercised(judge(StaleFirstRequestWakesAll, *trace, release=OLD, black=True))

@@ -49,11 +49,7 @@ class Lab(EventLab):
     async def start(self):
         await self.prepare()
         self.cluster.start()
-        probe = HttpApi(self.life.http, self.life.model)
-        try:
-            await self.life.start(probe)
-        finally:
-            await probe.close()
+        await self.life.start(HttpApi(self.life.http, self.life.model))
         await with_deadline(self.cluster.joined(), TIMEOUT_S)
 
     @property

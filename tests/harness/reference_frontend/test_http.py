@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from pathlib import Path
 
 import httpx
 import pytest
@@ -180,6 +181,41 @@ def test_adapters_are_loaded_by_name_and_used_by_number(serve):
     assert seen[1].args.startswith("[['no', 2,")
 
 
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("organisation/adapter", 200),
+        ("\0", 200),
+        ("/", 400),
+        ("/\0/x", 400),
+        ("/nowhere/at/all", 400),
+        ("./adapter", 400),
+        ("~/adapter", 400),
+        ("a/../../b", 400),
+        ("{folder}/../..", 400),
+        ("{folder}/circle", 400),
+        ("{folder}/out", 400),
+    ],
+)
+def test_adapters_lie_below_a_prefix_or_in_a_hub(serve, path, status):
+    async def story(lab):
+        folder = Path(lab.life.lora_folder)
+        body = {"lora_name": "sql", "lora_path": path.replace("{folder}", str(folder))}
+        link = folder / path.rpartition("/")[2]
+        target = {"circle": link, "out": Path("/")}.get(link.name)
+        if target is None:
+            return await lab.http.post("/v1/load_lora_adapter", json=body)
+        # The folder is that of all runs, and stays: a test that was killed may have left its link.
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        try:
+            return await lab.http.post("/v1/load_lora_adapter", json=body)
+        finally:
+            link.unlink()
+
+    assert serve(story).status_code == status
+
+
 def test_dead_engine_turns_health_and_ends_open_work_with_the_cause(serve):
     async def story(lab):
         open_calls = [lab.spawn(lab.complete(stream=stream)) for stream in (False, True)]
@@ -275,11 +311,8 @@ def test_port_in_use_ends_the_start_with_one_and_says_so(serve):
             from harness.targets.vllm_rs.http_api import HttpApi
 
             closed = HttpApi("http://127.0.0.1:1", "m")
-            try:
-                with pytest.raises(TargetError, match="in use"):
-                    await lab.life.start(closed)
-            finally:
-                await closed.close()
+            with pytest.raises(TargetError, match="in use"):
+                await lab.life.start(closed)
         return lab.life.ended
 
     assert serve(story, start=False) == 1
@@ -291,11 +324,8 @@ def test_engine_that_never_comes_ends_the_start_with_its_stage(serve):
         from harness.targets.vllm_rs.http_api import HttpApi
 
         probe = HttpApi(lab.life.http, lab.life.model)
-        try:
-            with pytest.raises(FrontendStartError) as caught:
-                await lab.life.start(probe)
-        finally:
-            await probe.close()
+        with pytest.raises(FrontendStartError) as caught:
+            await lab.life.start(probe)
         return caught.value
 
     error = serve(story, start=False, config={"ready_timeout_s": 1.0})

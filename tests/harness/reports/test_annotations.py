@@ -16,6 +16,7 @@ from harness.reports.annotations import (
     defused,
     relative,
 )
+from harness.reports.visible import visible
 
 
 def parsed(line: str) -> tuple[str, dict[str, str], str]:
@@ -46,13 +47,15 @@ def test_command_about_no_file_has_neither_file_nor_line():
 
 @given(st.text(max_size=40), st.text(max_size=40), st.text(min_size=1, max_size=20))
 def test_texts_survive_and_stay_on_one_line(title, message, file):
+    title, message, file = (text.replace("##[", "") for text in (title, message, f"f{file}"))
     line = command(Annotation("error", title, message, file, 1))
     assert "\n" not in line
     assert "\r" not in line
     level, properties, told = parsed(line)
     assert level == "error"
-    assert properties == {"file": file, "line": "1", "title": title}
-    assert told == message
+    assert properties == {"file": visible(file), "line": "1", "title": visible(title)}
+    assert told == visible(message)
+    assert line.replace("\t", "").isprintable()
 
 
 def test_ten_of_a_level_are_shown_and_the_last_says_how_many_more():

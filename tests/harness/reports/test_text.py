@@ -310,3 +310,38 @@ def test_message_about_a_file_of_the_users_own_names_the_line_of_its_step(
     broken = replace(held, status="error", error="x")
     (message,) = diagnostics(broken, doc, origin=origin)
     assert message.where.startswith("my/own.yaml (")
+
+
+def test_message_about_a_step_shows_its_line_also_of_a_built_in_scenario(
+    held: ScenarioResult, doc: InvariantDoc
+) -> None:
+    lines = ("steps:", "  - finish: a", "  - fence: true")
+    step = ExpectationResult(1, "violated", "step 1 (fence) comes to its end", "it waits\n  on")
+    failed = replace(held, status="violated", expectations=(step,))
+    origin = Origin("waves/stale", ((2, 5), (3, 5)), lines, builtin=True)
+    (message,) = diagnostics(failed, doc, origin=origin)
+    assert message.where.startswith("waves/stale (")
+    assert message.title == "step 1 of the scenario does not come to its end"
+    assert "\n    3 |   - fence: true\n      |     ^\n" in plain(message)
+    mine = replace(origin, file="my.yaml", builtin=False)
+    (message,) = diagnostics(failed, doc, origin=mine)
+    assert message.where.startswith("my.yaml:3:5 (")
+
+
+@pytest.mark.parametrize("steps", [(), ((2, 5), (9, 1)), ((2, 5), (0, 1))])
+def test_step_whose_line_is_not_known_is_told_without_it(
+    held: ScenarioResult, doc: InvariantDoc, steps: tuple[tuple[int, int], ...]
+) -> None:
+    failed = replace(
+        held, status="violated", expectations=(ExpectationResult(1, "violated", "a", "b"),)
+    )
+    (message,) = diagnostics(failed, doc, origin=Origin("my.yaml", steps, ("steps:", "  - a")))
+    assert message.excerpt is None
+
+
+def test_values_of_many_lines_are_one_line_below_another_message(
+    violated: ScenarioResult, doc: InvariantDoc
+) -> None:
+    step = ExpectationResult(3, "violated", "a", "it waits\n  on engine 1")
+    (message,) = diagnostics(replace(violated, expectations=(step,)), doc)
+    assert message.also[0].endswith("(expected a; seen it waits; on engine 1)")

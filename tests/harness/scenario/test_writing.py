@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.scenario import selection
 from harness.scenario.loader import parse
 from harness.scenario.positions import parse_yaml
 from harness.scenario.writing import WIDTH, scenario_text
 from harness.shrink.scenario import data_of
+from tests.support.collection import every_scenario
 
 ODD = (
     *("no", "on", "yes", "null", "~", "", " a", "a: b", "#x", "=", ".5", "-", ".inf", ".nan", "["),
@@ -41,7 +41,7 @@ ODD = (
 
 @pytest.mark.slow
 def test_every_built_in_scenario_is_read_back_as_it_was():
-    for loaded in selection.load_all(selection.builtin()):
+    for loaded in every_scenario():
         data = data_of(loaded.scenario)
         text = scenario_text(data)
         assert data_of(parse(text, Path("x.yaml"), name="x").scenario) == data, loaded.id

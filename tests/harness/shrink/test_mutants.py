@@ -13,13 +13,13 @@ from harness.hunting.plan import candidates
 from harness.mutants import discover
 from harness.mutants.base import Mutant
 from harness.runner import Campaign, RunOptions, cached_target
-from harness.scenario import selection
 from harness.scenario.loader import LoadedScenario
 from harness.shrink.budget import Budget
 from harness.shrink.promise import Promise
 from harness.shrink.scenario import Case, Casting, ScenarioReduction, data_of
 from harness.shrink.schedule import reduce_schedule
 from harness.shrink.stage import UNPLAYABLE
+from tests.support.collection import every_scenario
 
 STEPS_MAX = 12
 DEPARTURES_MAX = 3
@@ -30,7 +30,7 @@ SCHEDULES = 120
 
 @cache
 def everything() -> tuple[LoadedScenario, ...]:
-    return tuple(selection.load_all(selection.builtin()))
+    return every_scenario()
 
 
 def campaigns(mutant: type[Mutant]) -> Iterator[tuple[LoadedScenario, RunOptions]]:

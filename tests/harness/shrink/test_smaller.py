@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from harness.scenario import selection
 from harness.scenario.checks import check
 from harness.scenario.loader import default_vocabulary
 from harness.scenario.model import Scenario
@@ -12,6 +11,7 @@ from harness.shrink.closures import gates, operations, without_gate, without_ope
 from harness.shrink.ranks import ranks, without_rank
 from harness.shrink.scenario import data_of
 from harness.shrink.smaller import PASSES, nodes, total
+from tests.support.collection import every_scenario
 
 HEAD = {"title": "t", "promise": "p", "refs": ["vllm#1"]}
 
@@ -139,7 +139,7 @@ def test_steps_that_stay_are_the_same_objects():
 def test_every_pass_yields_only_other_data_and_leaves_what_it_was_given_alone():
     """Nearly all closures of a valid scenario are valid: what is left speaks of nothing gone."""
     seen = invalid = 0
-    for loaded in selection.load_all(selection.builtin())[::12]:
+    for loaded in every_scenario()[::12]:
         data = data_of(loaded.scenario)
         before = repr(data)
         for one in PASSES:

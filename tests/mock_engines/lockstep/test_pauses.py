@@ -301,3 +301,37 @@ def test_kv_cache_cannot_be_released_until_030(ranks):
     made.call(0, "release_kv_cache_memory", call_id=2)
     made.settle()
     assert "no utility method" in replies(made, 0)[2].failure
+
+
+def test_scheduler_tells_whether_it_is_paused(ranks):
+    made = ranks("0.33.0")
+    made.call(0, "is_scheduler_paused", call_id=5)
+    made.settle()
+    paused(made)
+    made.call(0, "is_scheduler_paused", call_id=6)
+    made.settle()
+    told = replies(made, 0)
+    assert (told[5].value, told[6].value) == (False, True)
+
+
+def test_wake_up_of_the_scheduling_alone_leaves_the_memory_asleep(ranks):
+    made = ranks("0.33.0")
+    made.call(0, "sleep", 1, "abort")
+    made.settle()
+    asleep = made[0].memory.tags
+    assert asleep
+    made.call(0, "wake_up", ["scheduling"], call_id=2)
+    made.settle()
+    assert made[0].memory.tags == asleep
+    assert replies(made, 0)[2].value is False
+
+
+def test_second_shut_down_does_not_cut_short_what_the_first_lets_end(ranks):
+    made = ranks("0.33.0")
+    made.add(0, "a", 0, tokens=20)
+    made.shut_down(0, 3600.0)
+    made.shut_down(0, 0.0)
+    made.settle()
+    assert made.ended == [True]
+    last = made.outputs(0, Rows)[-1].rows[-1]
+    assert (last.request_id, last.finish) == ("a", "length")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mock_engines.lockstep.effects import Counts, Notice, Rows
+from mock_engines.lockstep.effects import Counts, Notice, Reply, Rows
 
 ALL = ("0.22.0", "0.25.0", "0.29.0", "0.30.0", "0.32.0", "0.33.0")
 OLD = ("0.22.0", "0.29.0", "0.32.0")
@@ -243,3 +243,26 @@ def test_shutdown_with_time_lets_requests_end_and_takes_no_new_ones(ranks):
     assert ends == {"a": "length", "b": "abort"}
     (reply,) = [o for _c, o in made.sent[0] if getattr(o, "call_id", None) == 8]
     assert reply.failure is not None
+
+
+def test_rows_of_one_step_go_to_the_client_of_each_request(ranks):
+    made = ranks("0.33.0")
+    made.add(0, "a", 0, tokens=1, client=0)
+    made.add(0, "b", 0, tokens=1, client=1)
+    made.settle()
+    sent = [(client, out) for client, out in made.sent[0] if isinstance(out, Rows)]
+    assert [(client, [row.request_id for row in out.rows]) for client, out in sent] == [
+        (0, ["a"]),
+        (1, ["b"]),
+    ]
+
+
+def test_barrier_is_answered_once_all_have_come(ranks):
+    made = ranks("0.33.0", 2)
+    made.call(0, "barrier")
+    made.settle()
+    assert made.outputs(0, Reply) == []
+    made.call(1, "barrier")
+    made.settle()
+    assert [made.entered[n][-1] for n in range(2)] == ["barrier"] * 2
+    assert [made.outputs(n, Reply) for n in range(2)] == [[Reply(1)]] * 2

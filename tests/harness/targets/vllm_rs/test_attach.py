@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from client.aio import with_deadline
+from client.aio import turn, with_deadline
 from client.protocol.profiles import RELEASES, profile_for
 from client.transports.sockets import ZmqTransport
 from harness.scenario.model import Topology
@@ -247,7 +247,6 @@ def test_one_that_waits_is_taken_and_start_returns_when_it_serves(tmp_path):
                 asyncio.get_running_loop().call_later(0.05, server.may_answer.set)
                 await with_deadline(start, 10)
             finally:
-                await http.close()
                 await life.stop()
                 transport.close()
 
@@ -266,7 +265,6 @@ def test_one_that_never_serves_is_an_error_that_names_what_was_expected(tmp_path
             with pytest.raises(TargetError, match="for 2 engines from rank 0"):
                 await life.start(http)
         finally:
-            await http.close()
             await life.stop()
             transport.close()
 
@@ -304,6 +302,32 @@ def test_a_log_is_read_from_where_it_ends_at_the_start(tmp_path):
     assert [event.pattern for event in seen] == ["client-closed", "other"]
     assert all(isinstance(event, LogLine) for event in seen)
     assert seen[1].text == "half a line"
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+def test_a_log_is_closed_whenever_the_run_ends(tmp_path, turns):
+    psutil = pytest.importorskip("psutil", reason="the extra `frontend` is not installed")
+    log = tmp_path / "log"
+    log.write_text("")
+
+    async def main():
+        transport = ZmqTransport()
+        life = life_of(tmp_path / "nobody", transport, more=f",log={log}")
+        try:
+            before = psutil.Process().open_files()
+            await life.prepare()
+            for _ in range(turns):
+                await turn()
+            during = psutil.Process().open_files()
+            await life.stop()
+            await turn()
+            return before, during, psutil.Process().open_files()
+        finally:
+            transport.close()
+
+    before, during, after = asyncio.run(main())
+    assert str(log) in {file.path for file in during}
+    assert after == before
 
 
 def test_a_log_that_cannot_be_read_is_an_error(tmp_path):

@@ -118,6 +118,19 @@ def test_a_damaged_file_in_the_cache_is_fetched_again(house):
     assert len(house.downloads()) == 2
 
 
+def test_a_whole_file_is_read_once_until_it_changes(house, monkeypatch):
+    fetch(RELEASE)
+    read = []
+    whole = cache.sha256_of
+    monkeypatch.setattr(cache, "sha256_of", lambda path: read.append(path) or whole(path))
+    path = cache.cached(RELEASE)
+    assert cache.cached(RELEASE) == path is not None
+    assert len(read) <= 1
+    path.write_bytes(ELF + b"other code")
+    assert cache.cached(RELEASE) is None
+    assert read[-1] == path
+
+
 def test_a_file_without_its_checksum_is_fetched_again(house):
     path = fetch(RELEASE)
     (path.parent / "vllm-rs.sha256").unlink()

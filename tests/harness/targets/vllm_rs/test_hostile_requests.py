@@ -14,7 +14,6 @@ from harness.targets.vllm_rs.http_api import HttpApi
 from harness.targets.vllm_rs.http_wire import Exchange, Request
 
 pytest.importorskip("h11", reason="the extra `frontend` is not installed")
-pytest.importorskip("httpx", reason="the extra `frontend` is not installed")
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi"
 
 
@@ -51,13 +50,8 @@ def serve(story):
 
 def test_text_is_sent_as_often_as_told():
     async def story(address, got):
-        api = HttpApi(address, "m")
-        try:
-            step = HttpStep(id="a", verb="PROPFIND", path="/x", text="ab!", repeat=3)
-            result = await api.http(step)
-        finally:
-            await api.close()
-        return result, got
+        step = HttpStep(id="a", verb="PROPFIND", path="/x", text="ab!", repeat=3)
+        return await HttpApi(address, "m").http(step), got
 
     result, (got,) = serve(story)
     assert (result.outcome, result.status) == ("finished", 200)
@@ -79,7 +73,6 @@ def test_connections_alike_stay_open_until_their_caller_leaves(send, counted):
             during = api.open_calls.open
         finally:
             await cancel_and_wait([task])
-            await api.close()
         return during, api.open_calls.open, got
 
     during, after, got = serve(story)
@@ -127,7 +120,6 @@ def test_second_request_on_a_connection_is_answered_or_was_told_not_to_come(
         try:
             return await api.http(step), got, asked_beside
         finally:
-            await api.close()
             listening.close()
 
     result, got, asked_beside = asyncio.run(main())

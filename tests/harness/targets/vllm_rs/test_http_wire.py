@@ -16,7 +16,6 @@ from harness.targets.vllm_rs.open_requests import OpenRequests
 from mock_engines.gates import Gates
 
 pytest.importorskip("h11", reason="the extra `frontend` is not installed")
-pytest.importorskip("httpx", reason="the extra `frontend` is not installed")
 TURNS = 200
 """Enough for all that can move between two ends in one loop."""
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
@@ -215,15 +214,10 @@ def test_a_unix_socket_is_an_address_too(tmp_path):
 def test_any_request_is_finished_whatever_its_status_and_failed_without_an_answer():
     async def story(address, server):
         api = HttpApi(address, "m")
-        try:
-            step = HttpStep(
-                id="a", verb="POST", path="/a b", query={"t": ["1", "2"]}, body={"k": 1}
-            )
-            found = await api.http(step)
-            server.reply = b""
-            return found, await api.http(HttpStep(id="b", path="/x")), server.got[0]
-        finally:
-            await api.close()
+        step = HttpStep(id="a", verb="POST", path="/a b", query={"t": ["1", "2"]}, body={"k": 1})
+        found = await api.http(step)
+        server.reply = b""
+        return found, await api.http(HttpStep(id="b", path="/x")), server.got[0]
 
     found, lost, got = serve(story, reply=b'HTTP/1.1 418 No\r\nContent-Length: 7\r\n\r\n{"a":1}')
     assert (found.outcome, found.status, found.body, found.text) == (
@@ -235,6 +229,38 @@ def test_any_request_is_finished_whatever_its_status_and_failed_without_an_answe
     assert got.startswith(b"POST /a%20b?t=1&t=2 HTTP/1.1\r\n")
     assert b"Content-Type: application/json" in got
     assert (lost.outcome, lost.error, lost.status) == ("failed", "ConnectionLost", None)
+
+
+def test_request_of_an_admin_has_its_query_and_body_and_whatever_comes_is_its_answer():
+    async def story(address, server):
+        api = HttpApi(address, "m")
+        asked = await api.request("POST", "/pause", query=[("mode", "wait a"), ("tags", "é")])
+        server.reply = b"HTTP/1.1 500 No\r\nContent-Length: 3\r\n\r\nno!"
+        told = await api.request("POST", "/abort_requests", body={"request_ids": ["a"]})
+        server.reply = b""
+        return asked, told, await api.request("GET", "/health"), server.got
+
+    asked, told, lost, got = serve(story)
+    assert (asked.status, asked.body, asked.lost) == (200, "hi", None)
+    assert (told.status, told.body, told.lost) == (500, "no!", None)
+    assert (lost.status, lost.lost) == (0, "ConnectionLost")
+    assert got[0].startswith(b"POST /pause?mode=wait+a&tags=%C3%A9 HTTP/1.1\r\n")
+    assert b"Content-" not in got[0]
+    assert b"Content-Type: application/json\r\n" in got[1]
+    assert got[1].endswith(b'\r\n\r\n{"request_ids": ["a"]}')
+
+
+def test_request_that_nobody_takes_or_answers_says_so():
+    async def story(address, _server):
+        return await HttpApi(address, "m").request("GET", "/x", timeout_s=0.05)
+
+    slow = serve(story, reply=b"HTTP/1.1 200 OK\r\n", close=False)
+    assert (slow.status, slow.lost, slow.body) == (0, "Timeout", "no answer within 0.05 s")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        api = HttpApi(f"http://127.0.0.1:{unused.getsockname()[1]}", "m")
+        refused = asyncio.run(api.probe("/health"))
+    assert (refused.status, refused.lost) == (0, "ConnectionRefused")
 
 
 CHUNK = b'data: {"choices":[{"text":"a","token_ids":[97],"finish_reason":%s}]}\n\n'
@@ -262,11 +288,9 @@ CHUNK = b'data: {"choices":[{"text":"a","token_ids":[97],"finish_reason":%s}]}\n
 )
 def test_a_stream_is_a_success_only_with_finish_reason_and_end(body, outcome, error, finish):
     async def story(address, _server):
-        api = HttpApi(address, "m")
-        try:
-            return await api.generate(CallStep(id="a"), "http-stream", lambda *_: None)
-        finally:
-            await api.close()
+        return await HttpApi(address, "m").generate(
+            CallStep(id="a"), "http-stream", lambda *_: None
+        )
 
     reply = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     result = serve(story, reply=reply)
@@ -276,11 +300,7 @@ def test_a_stream_is_a_success_only_with_finish_reason_and_end(body, outcome, er
 
 def test_an_answer_without_a_finish_reason_is_no_success():
     async def story(address, _server):
-        api = HttpApi(address, "m")
-        try:
-            return await api.generate(CallStep(id="a"), "http", lambda *_: None)
-        finally:
-            await api.close()
+        return await HttpApi(address, "m").generate(CallStep(id="a"), "http", lambda *_: None)
 
     assert serve(story).outcome == "failed"
 
@@ -301,7 +321,6 @@ def test_open_requests_are_counted_while_they_are_open_and_as_unread_at_their_ga
             await task
             return before, (api.open_calls.open, api.open_calls.unread)
         finally:
-            await api.close()
             listening.close()
             await server.all_over()
 
