@@ -68,8 +68,9 @@ class Receiver(msgspec.Struct, frozen=True):
                 frames = await socket.recv()
             except SocketClosedError:
                 return
-            await self.running()  # who dies meanwhile reads no more: its tasks are cancelled
-            await handle(frames)
+            await self.running()
+            if self.alive():  # one that dies tells its frontend first, and reads on meanwhile
+                await handle(frames)
 
     async def _handle_input(self, frames: list[bytes], client_index: int) -> None:
         message = self._decode(frames)

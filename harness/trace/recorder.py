@@ -69,7 +69,8 @@ def digest_of(records: Sequence[Record], before: int = 0) -> int:
 def fingerprint(records: Sequence[Record]) -> bytes | None:
     """What is the same for two traces only if all events and times are; ``None``: there is no such thing.
 
-    Unlike the digest, which has 32 bits, no times, and the values of JSON alone.
+    Unlike the digest, which has 32 bits, no times, and the values of JSON alone. A tuple and a list
+    of the same are one here, and a date and its text: no field of an event may be either.
     """
     try:
         exactly = _EXACTLY([(_NAMES[r.event.__class__], r.time_us, r.event) for r in records])

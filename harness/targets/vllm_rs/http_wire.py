@@ -266,4 +266,5 @@ def place(address: str) -> tuple[socket.AddressFamily, Any]:
     if address.startswith(UNIX_SOCKET):
         return socket.AF_UNIX, address.removeprefix(UNIX_SOCKET)
     parts = urlsplit(address)
-    return socket.AF_INET, (parts.hostname, parts.port)
+    family = socket.AF_INET6 if ":" in (parts.hostname or "") else socket.AF_INET
+    return family, (parts.hostname, parts.port)

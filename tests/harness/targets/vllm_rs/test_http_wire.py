@@ -11,7 +11,7 @@ import pytest
 from client.aio import turn
 from harness.scenario.model import CallStep, HttpStep
 from harness.targets.vllm_rs.http_api import HttpApi
-from harness.targets.vllm_rs.http_wire import ConnectionFailed, Exchange, Request
+from harness.targets.vllm_rs.http_wire import ConnectionFailed, Exchange, Request, place
 from harness.targets.vllm_rs.open_requests import OpenRequests
 from mock_engines.gates import Gates
 
@@ -208,6 +208,25 @@ def test_a_unix_socket_is_an_address_too(tmp_path):
             listening.close()
             await server.all_over()
 
+    assert asyncio.run(main()) == 200
+
+
+def test_address_of_version_six_is_reached():
+    async def main():
+        server = Server(OK)
+        try:
+            listening = await asyncio.start_server(server.handle, "::1", 0)
+        except OSError as error:
+            pytest.skip(f"no IPv6 here: {error}")
+        port = listening.sockets[0].getsockname()[1]
+        try:
+            async with Exchange(f"http://[::1]:{port}", Request("GET", "/x")) as exchange:
+                return await exchange.status()
+        finally:
+            listening.close()
+            await server.all_over()
+
+    assert place("http://[::1]:80") == (socket.AF_INET6, ("::1", 80))
     assert asyncio.run(main()) == 200
 
 
