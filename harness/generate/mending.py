@@ -216,6 +216,8 @@ class _Mender:
             self._names.kinds, self._names.calls, self._names.waited = before
             return False
         verb, payload = next(iter(step.items()))
+        if self._together and verb == "call":
+            payload.pop("request_id", None)
         if not self._may(verb, payload):
             return False
         if verb == "engine" and not self._acts(payload):

@@ -10,6 +10,8 @@ when they like, and engines are paused, put to sleep and woken, one admin at a t
   or one that resumes during a pause, strand real engines (an open fault, in scenarios of its own);
 - callers leave only where engines follow 0.33: a rank up to 0.32 whose request is aborted before its
   first step sleeps on, and the peers that were woken for it wait for ever (a scenario of its own);
+- no call takes the id of an earlier one: an engine carries an ABORT out in its turn and beside a step, and whichever comes second
+  takes a request along that came under the same id meanwhile;
 - no engine dies, and the coordinator stays: a rank that is gone lets its peers wait by design.
 """
 

@@ -35,6 +35,12 @@ def test_no_message_is_lost_and_no_engine_dies(everything: Can) -> None:
         assert 0 in one.topology.rank_list
 
 
+def test_no_call_takes_the_id_of_another(everything: Can) -> None:
+    calls = [s.call for one in made(everything) for s in one.steps if s.call is not None]
+    assert calls
+    assert not [call for call in calls if call.request_id is not None]
+
+
 def test_calls_of_all_ranks_are_waited_for_one_by_one(everything: Can) -> None:
     for one in made(everything):
         steps = list(one.steps)
