@@ -221,7 +221,8 @@ class Campaign:
         if self._target.deterministic:
             return self._options.schedules
         wanted = self._options.schedules
-        if self._target.black_box:
+        # A violation that is predicted is looked for; our own client shows the others in simulation.
+        if self._target.black_box or self._applying():
             wanted = max(wanted, planned_trials(self._loaded.scenario))
         return wanted
 

@@ -241,10 +241,13 @@ def test_trials_are_bounded_by_the_file_and_by_what_was_asked_for(trials, schedu
     assert count(Fixed(black_box=True, deterministic=False), trials, schedules) == expected
 
 
-def test_trials_are_for_black_boxes_only():
+def test_trials_are_for_black_boxes_and_for_what_is_predicted():
     trials = "trials: {miss: 0.5}\n"
     assert count(Fixed(), trials, 3) == 3
     assert count(Fixed(deterministic=False), trials, 3) == 3
+    known = "known:\n  - {target: protocol, invariant: expectation, reason: r, link: 'https://github.com/vllm-project/vllm'}\n"
+    assert count(Fixed(), known + trials, 3) == 3
+    assert count(Fixed(deterministic=False), known + trials, 3) == 10
 
 
 @pytest.mark.parametrize(("deterministic", "counts"), [(True, (4, 0)), (False, (0, 4))])
