@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from client.protocol.codec_values import U64_MAX
+from harness.numerals import number_of
 from harness.results import ScenarioResult, VerdictResult
 
 LINES_MAX = 30
@@ -29,4 +31,5 @@ def cut(lines: tuple[str, ...]) -> tuple[str, ...]:
 def numbers_of(lines: Sequence[str]) -> tuple[int, ...]:
     """Numbers of the events that these lines show."""
     words = (line.partition(" ")[0] for line in lines)
-    return tuple(int(word[1:]) for word in words if word[:1] == "#" and word[1:].isdigit())
+    found = (number_of(word[1:], U64_MAX) for word in words if word[:1] == "#")
+    return tuple(number for number in found if number is not None)

@@ -6,6 +6,7 @@ that broke, its witness, the digest of the run and the order of events.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from client.protocol.strict_json import loads
 from harness.files import write_own
 from harness.formats import FAILURE, refusal
+from harness.reading import NotRegularError, TooLargeError, read_regular
 from harness.scenario.loader import LoadedScenario
 from harness.shortened import shortened
 from harness.tape import Tape
@@ -235,15 +237,14 @@ def read_failure(path: Path) -> FailureFile:
         FailureFileError: not readable, not JSON, another format, a missing, wrong or unknown field.
     """
     try:
-        if path.exists() and not path.is_dir() and not path.is_file():
-            msg = f"{path}: is not a regular file; replay takes the file that a failed run wrote"
-            raise FailureFileError(msg)
-        with path.open("rb") as file:
-            raw = file.read(FILE_BYTES_MAX + 1)
-        if len(raw) > FILE_BYTES_MAX:
-            msg = f"{path}: larger than {FILE_BYTES_MAX >> 20} MiB; this is no failure file"
-            raise FailureFileError(msg)
-        document = loads(raw.decode("utf-8"))
+        document = loads(read_regular(path, FILE_BYTES_MAX).decode("utf-8"))
+    except NotRegularError as error:
+        why = "a folder" if error.errno == errno.EISDIR else "not a regular file"
+        msg = f"{path}: is {why}; replay takes the file that a failed run wrote"
+        raise FailureFileError(msg) from error
+    except TooLargeError as error:
+        msg = f"{path}: {error.strerror}; this is no failure file"
+        raise FailureFileError(msg) from error
     except OSError as error:
         msg = f"{path}: cannot be read: {error.strerror}"
         raise FailureFileError(msg) from error

@@ -12,7 +12,21 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from harness.files import unlink_link
+from harness.files import make_room, replacing
+from harness.reading import check_regular, read_bounded
+
+FILE_BYTES_MAX = 256 << 20
+"""What is taken up again; a file that is begun anew is emptied, however large it is."""
+# What a system does not know is not needed there.
+_FLAGS = (
+    os.O_RDWR
+    | os.O_CREAT
+    | os.O_APPEND
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+)
 
 
 class JournalBusyError(Exception):
@@ -33,15 +47,14 @@ class Journal:
 
         Raises:
             JournalBusyError: another run holds it.
+            TooLargeError: there is more to be taken up than ``FILE_BYTES_MAX``.
             OSError: it cannot be written.
         """
         self.path = path
         self.unreadable = 0
         self.lines: list[dict[str, Any]] = []
-        unlink_link(path)
-        self._file: BinaryIO = path.open("a+b", buffering=0)
+        self._file: BinaryIO = _alone(_held(path), path, fresh=fresh)
         try:
-            _hold(self._file, path)
             if fresh:
                 self._file.truncate(0)
             self._read()
@@ -51,7 +64,7 @@ class Journal:
 
     def _read(self) -> None:
         self._file.seek(0)
-        data = self._file.read()
+        data = read_bounded(self._file, FILE_BYTES_MAX, self.path)
         for line in data.split(b"\n"):
             if line:
                 self._take(line)
@@ -84,6 +97,33 @@ class Journal:
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
+
+
+def _held(path: Path) -> BinaryIO:
+    """Open and hold the file; what has its name and is none is replaced."""
+    make_room(path, hard_links=False)
+    descriptor = os.open(path, _FLAGS, 0o666)
+    file = os.fdopen(descriptor, "a+b", buffering=0)
+    try:
+        check_regular(os.fstat(descriptor).st_mode, path)
+        _hold(file, path)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _alone(file: BinaryIO, path: Path, *, fresh: bool) -> BinaryIO:
+    """The file, or a copy of it if it has other names: they may be anybody's, and stay as they are."""
+    if os.fstat(file.fileno()).st_nlink <= 1:
+        return file
+    # Held until the copy is: nobody takes it up in between.
+    with file:
+        file.seek(0)
+        content = b"" if fresh else read_bounded(file, FILE_BYTES_MAX, path)
+        with replacing(path) as place:
+            place.write_bytes(content)
+        return _held(path)
 
 
 def _hold(file: BinaryIO, path: Path) -> None:

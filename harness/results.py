@@ -30,9 +30,16 @@ class ExpectationResult:
         return self.expected == RUNS_ON
 
     @property
+    def never_ended(self) -> bool:
+        """Whether the step did not come to its end; an expectation's words may end like this one's."""
+        return self.expected.startswith(f"step {self.step} (") and self.expected.endswith(
+            f") {ENDS}"
+        )
+
+    @property
     def title(self) -> str:
         """One line that stands alone, of a violated one."""
-        if self.expected.endswith(ENDS):
+        if self.never_ended:
             return f"step {self.step} of the scenario does not come to its end"
         if not self.frontend_ended:
             return f"step {self.step} of the scenario did not see what it expects"

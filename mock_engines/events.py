@@ -229,10 +229,12 @@ class RanksStuck(msgspec.Struct, frozen=True, gc=False):
             who are here, are dead, or came to another operation. Else a message could free them,
             and there was none under way.
         elsewhere: (rank, group, kind of operation) of those missing that wait themselves.
-        log: (rank, what it did, what it has not taken) by rank, both in order: operations that it
-            entered and messages that it took since all met last; messages in its mailbox. Of
-            equal neighbours the number stands in front, as in ``16 forward``.
+        log: (rank, what it did, what it has not taken) by rank: how often it entered operations
+            since all met last, and messages that it took since then, in order; messages in its
+            mailbox, in order. Of what is equal the number stands in front, as in ``16 forward``.
         met: where all met last, such as ``exchange 3``; ``""``: nowhere yet.
+        dropped: (rank, how many messages it took before those that ``log`` still has), of ranks
+            that took more than are kept.
     """
 
     engine: int
@@ -244,6 +246,7 @@ class RanksStuck(msgspec.Struct, frozen=True, gc=False):
     elsewhere: tuple[tuple[int, str, str], ...] = ()
     log: tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...] = ()
     met: str = ""
+    dropped: tuple[tuple[int, int], ...] = ()
 
 
 class RanksSpin(msgspec.Struct, frozen=True, gc=False):
@@ -253,7 +256,8 @@ class RanksSpin(msgspec.Struct, frozen=True, gc=False):
         engine: the lowest rank.
         pausing: ranks that wait for all to be told to pause.
         states: what each rank is at, by rank.
-        log, met: as of ranks that are stuck, but from the last meeting but one to the last.
+        log, met, dropped: as of ranks that are stuck, but from the last meeting but one to the
+            last.
     """
 
     engine: int
@@ -261,6 +265,7 @@ class RanksSpin(msgspec.Struct, frozen=True, gc=False):
     states: tuple[str, ...]
     log: tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...] = ()
     met: str = ""
+    dropped: tuple[tuple[int, int], ...] = ()
 
 
 class GroupSwitched(msgspec.Struct, frozen=True, gc=False):

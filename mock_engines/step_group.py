@@ -24,7 +24,7 @@ from mock_engines.activity import Activity
 from mock_engines.lockstep.collectives import Change, Collectives, Group, Stuck
 from mock_engines.lockstep.effects import Enter, Input
 from mock_engines.lockstep.rank import Rank
-from mock_engines.meeting_log import MeetingLog, did_of
+from mock_engines.meeting_log import MeetingLog
 
 QUIET_EXCHANGES = 2
 """Exchanges without work, and without an end of the wave, after which nothing can change."""
@@ -118,7 +118,7 @@ class StepGroup:
         if effect.group == "switch":
             collectives.change_to(member.rank.elastic.size)
         results = collectives.enter(rank, effect.group, kind, effect.value)
-        self._log[rank].append(effect)
+        self._log[rank].enter(effect)
         if results:
             if kind == "sync":
                 self._exchanged(rank, results[rank])
@@ -138,7 +138,7 @@ class StepGroup:
 
     def took(self, rank: int, message: Input) -> None:
         """A rank took a message from its mailbox."""
-        self._log[rank].append(message)
+        self._log[rank].take(message)
 
     def stir(self) -> None:
         """Something arrived at a rank, so that the next steps may differ from the last ones."""
@@ -218,10 +218,14 @@ class StepGroup:
     ) -> tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...]:
         """What each rank did, by these logs, and what it has not taken, lowest first."""
         return tuple(
-            (rank, did_of(logs.get(rank, ())), self._members[rank].mailbox())
+            (rank, logs[rank].did() if rank in logs else (), self._members[rank].mailbox())
             for rank in self.collectives.everybody
             if rank in self._members
         )
+
+    def _dropped(self, logs: Mapping[int, MeetingLog]) -> tuple[tuple[int, int], ...]:
+        """How many messages of each rank these logs no longer have, where it is any."""
+        return tuple((rank, log.dropped) for rank, log in sorted(logs.items()) if log.dropped)
 
     def at_rest(self) -> Iterator[events.MockEvent]:
         """Say what is stuck or spins, now that no rank moves. At a fence."""
@@ -234,8 +238,14 @@ class StepGroup:
                 if rank in self._members and self._members[rank].rank.pending_pause
             )
             # All have just met; what they do again and again is what they did before that.
-            log = self._told_by(self._before)
-            yield events.RanksSpin(ranks[0], pausing, self.states(), log, self._met_before)
+            yield events.RanksSpin(
+                ranks[0],
+                pausing,
+                self.states(),
+                log=self._told_by(self._before),
+                met=self._met_before,
+                dropped=self._dropped(self._before),
+            )
 
     def _tell_what_is_stuck(self, *, for_good_only: bool) -> None:
         for event in self._stuck(for_good_only=for_good_only):
@@ -266,6 +276,7 @@ class StepGroup:
                 ),
                 log=self._told_by(self._log),
                 met=self._met,
+                dropped=self._dropped(self._log),
             )
 
     def _hopeful(self, stuck: Sequence[Stuck]) -> set[Group]:

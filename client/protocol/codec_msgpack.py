@@ -23,6 +23,7 @@ BODY_BYTES_MAX = 64 << 20
 NESTING_MAX = 128
 """Arrays and maps inside each other in one message. What walks through a message may recurse: this
 is far below what the interpreter allows, and far above what any message of the protocol needs."""
+TOO_DEEP = f"arrays and maps nest deeper than {NESTING_MAX} levels"
 _CONTAINERS = bytes(range(0x80, 0xA0)) + bytes(range(0xDC, 0xE0))
 _NESTS = frozenset({list, dict})
 _NO_CONTAINERS = bytes(sorted(set(range(256)) - set(_CONTAINERS)))
@@ -63,13 +64,16 @@ def unpack(body: bytes, message: str, *, trailing: bool = False) -> Any:
             reason = f"{len(error.extra)} bytes behind the value"
             raise DecodeError(message, message, reason) from error
         value = error.unpacked
+    except msgpack.StackError as error:
+        # The library has a bound of its own, above ours.
+        raise DecodeError(message, message, TOO_DEEP) from error
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
         # TypeError: a map key that cannot be hashed (array, map).
-        reason = f"not msgpack: {type(error).__name__}: {error}"
+        said = f"{error}" or "a byte that begins no value"  # the library says nothing of 0xC1
+        reason = f"not msgpack: {type(error).__name__}: {said}"
         raise DecodeError(message, message, reason) from error
     if _could_be_deep(body) and _is_deep(value):
-        reason = f"arrays and maps nest deeper than {NESTING_MAX} levels"
-        raise DecodeError(message, message, reason)
+        raise DecodeError(message, message, TOO_DEEP)
     return value
 
 
@@ -93,8 +97,7 @@ def _could_be_deep(body: bytes) -> bool:
 def refuse_deep(body: bytes, message: str) -> None:
     """Raise ``EncodeError`` for a body that nobody would read, since it nests too deep."""
     if _could_be_deep(body) and _is_deep(msgpack.unpackb(body, raw=False, strict_map_key=False)):
-        reason = f"arrays and maps nest deeper than {NESTING_MAX} levels"
-        raise EncodeError(message, reason)
+        raise EncodeError(message, TOO_DEEP)
 
 
 def _is_deep(value: Any) -> bool:

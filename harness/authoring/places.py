@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.authoring.order import OrderError
+from harness.reading import TooLargeError, read_regular
 from harness.scenario.loader import SUFFIXES, builtin_dir
 from harness.scenario.schema import SCHEMA_FILE, schema_text
 
@@ -82,6 +83,9 @@ def check_free(path: Path, *, force: bool) -> None:
     if path.is_dir():
         msg = f"{path} is a folder"
         raise OrderError(msg, expected="the name of a file")
+    if path.exists() and not path.is_file():
+        msg = f"{path} is a pipe, socket or device"
+        raise OrderError(msg, expected="the name of a file")
     if os.path.lexists(path) and not force:
         msg = f"{path} is there already"
         raise OrderError(msg, help_text="choose another name, or --force to replace it")
@@ -107,10 +111,26 @@ def schema_place(path: Path) -> SchemaPlace:
     for folder in folders:
         found = folder / SCHEMA_NAME
         if found.is_file():
-            stale = found.read_text(encoding="utf-8", errors="replace") != schema_text()
-            return SchemaPlace(found, _from(full, found), stale=stale)
+            return SchemaPlace(found, _from(full, found), stale=_is_stale(found))
     wanted = folders[-1] / SCHEMA_NAME
     return SchemaPlace(wanted, _from(full, wanted), missing=True)
+
+
+def _is_stale(schema: Path) -> bool:
+    """Whether it is not the schema of this version.
+
+    Raises:
+        OrderError: it cannot be read.
+    """
+    ours = schema_text().encode()
+    try:
+        # On other systems its lines may end otherwise.
+        return read_regular(schema, 2 * len(ours)).replace(b"\r\n", b"\n") != ours
+    except TooLargeError:
+        return True
+    except OSError as error:
+        msg = f"cannot read the schema {schema}: {error.strerror}"
+        raise OrderError(msg, help_text="remove it: it is written anew") from error
 
 
 def _from(file: Path, schema: Path) -> str:

@@ -14,7 +14,8 @@ from client.protocol.profiles import RELEASES, profile_for
 from harness.authoring.order import ARGUMENTS, BEFORE, FAILURE, WIRE, Order
 from harness.authoring.words.told import listed
 from harness.mutants import find_mutant
-from harness.scenario.writing import scenario_text
+from harness.reports.visible import printable
+from harness.scenario.writing import one_line, scenario_text
 
 MODELINE = "# yaml-language-server: $schema="
 GATE = "release"
@@ -25,7 +26,7 @@ LAST_ENGINE = "last-engine-not-awaited"
 
 @cache
 def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
+    found = jinja2.Environment(
         loader=jinja2.PackageLoader("harness.authoring", "starts"),
         undefined=jinja2.StrictUndefined,
         autoescape=False,
@@ -33,6 +34,8 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    found.filters["one_line"] = one_line
+    return found
 
 
 def text_of(order: Order, schema: str | None, name: str = "FILE") -> str:
@@ -51,7 +54,7 @@ def text_of(order: Order, schema: str | None, name: str = "FILE") -> str:
         .get_template(f"{template}.yaml.j2")
         .render(
             **about,
-            schema=schema,
+            schema=schema or "",
             to_see=to_see(order, name),
             engines=order.count,
             hangs=[one.rank for one in order.hangs],
@@ -195,5 +198,6 @@ def _flow(value: Any) -> str:
         line = scenario_text({"steps": value}).removeprefix("steps: ").rstrip("\n")
         # What is no plain word there may mean something else between brackets.
         plain = line == value and not set(value) & set(",[]{}:#&*!|>'\"%@`")
-        return value if plain else json.dumps(value, ensure_ascii=False)
+        # What JSON lets pass and YAML forbids or folds has the same escapes in both.
+        return value if plain else printable(json.dumps(value, ensure_ascii=False))
     return json.dumps(value)

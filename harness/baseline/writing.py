@@ -16,7 +16,6 @@ HEAD = """\
 # pins: scenarios that are judged, and those that are not. waivers: violations that somebody answers for.
 """
 _PLAIN = re.compile(r"[A-Za-z_][\w./-]*")
-_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 
 
 class CannotEditError(Exception):
@@ -34,9 +33,10 @@ def scalar(text: str) -> str:
 def _sign(sign: str) -> str:
     if sign in '"\\':
         return f"\\{sign}"
-    if sign < " " or _ESCAPED.match(sign):
-        return f"\\u{ord(sign):04x}"
-    return sign
+    if sign.isprintable():
+        return sign
+    code = ord(sign)
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 def baseline_text(baseline: Baseline) -> str:

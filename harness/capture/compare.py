@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.capture.normal import Normal, spoken
+from harness.capture.parts import loads_flat
 from harness.capture.recording import TO_ENGINE
 from harness.capture.shapes import MessageChange, compare_shapes, shapes_of
 from harness.capture.take import PLAYED, Capture, Story
@@ -183,7 +183,7 @@ def _opened(value: Any) -> Any:
     """Open a body that is JSON, so that its keys are compared one by one."""
     if isinstance(value, str) and value.startswith(("{", "[")):
         try:
-            return json.loads(value)
+            return loads_flat(value, lenient=True)
         except ValueError:
             return value
     return value

@@ -6,18 +6,29 @@ line; the last line says how many stories there are, so that a file that was cut
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from harness.capture.parts import PartError, frames, part, texts, word
+from client.protocol.ids import RANKS_MAX
+from client.protocol.strict_json import loads
+from harness.capture.parts import PartError, frames, loads_flat, number, part, texts, word
 from harness.capture.recording import FROM_ENGINE, SOCKETS, TO_ENGINE, Frame
 from harness.capture.take import FAILED, PLAYED, SKIPPED, Capture, Story
+from harness.reading import TooLargeError, read_regular
+from harness.shortened import shortened
 
 FORMAT_VERSION = 1
 HEADER_KEY = "wavecheck_capture"
+FILE_BYTES_MAX = 256 << 20
+"""Of a capture, and of what else `wavecheck decode` reads."""
+ENGINE_MAX = RANKS_MAX - 1
+"""Largest rank of an engine that a message can name."""
+UNKNOWN_ENGINE = -1
+"""In place of a rank where a recording cannot tell which engine a message is of."""
 LIVE_KEY = "live"
 """In the header: written while things happened, so that it may lack its end and is read as far
 as it goes."""
@@ -25,6 +36,9 @@ as it goes."""
 
 class CaptureFileError(ValueError):
     """A capture file cannot be read; the message says where and why."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))
 
 
 # --- write ----------------------------------------------------------------------------------
@@ -78,8 +92,9 @@ def write(capture: Capture, file: IO[str]) -> None:
 def is_capture(first_line: str) -> bool:
     """Whether a file that begins with this line means to be a capture."""
     try:
-        head = json.loads(first_line)
-    except (ValueError, RecursionError):
+        # Whether its line is right is said where the file is read.
+        head = loads(first_line, lenient=True)
+    except ValueError:
         return False
     return isinstance(head, dict) and HEADER_KEY in head
 
@@ -91,8 +106,13 @@ def read_file(path: Path) -> Capture:
         CaptureFileError: it cannot be read, is no capture, of another format, or cut off.
     """
     try:
-        with path.open(encoding="utf-8") as file:
+        content = read_regular(path, FILE_BYTES_MAX)
+        # Lines are decoded one by one: a text of all of them takes several times the room.
+        with io.TextIOWrapper(io.BytesIO(content), encoding="utf-8") as file:
             return read(file)
+    except TooLargeError as error:
+        msg = f"cannot read {path}: {error.strerror}; a capture is at most that large"
+        raise CaptureFileError(msg) from error
     except OSError as error:
         msg = f"cannot read {path}: {error.strerror}"
         raise CaptureFileError(msg) from error
@@ -111,21 +131,26 @@ def read(file: IO[str]) -> Capture:
         CaptureFileError: see ``read_file``.
     """
     reader = _Reader()
-    for number, line in enumerate(file, start=1):
+    for at, line in enumerate(file, start=1):
         if reader.live and not line.endswith("\n"):
             break  # whoever wrote it was ended in the middle of this line
         try:
-            reader.take(number, json.loads(line))
-        except json.JSONDecodeError as error:
-            msg = f"line {number}, column {error.colno}: no JSON: {error.msg.lower()}"
-            raise CaptureFileError(msg) from error
-        except RecursionError:
-            msg = f"line {number}: no JSON: too many brackets within each other"
-            raise CaptureFileError(msg) from None
+            reader.take(at, _item(at, line))
         except PartError as error:
-            msg = f"line {number}: {error}"
+            msg = f"line {at}: {error}"
             raise CaptureFileError(msg) from error
     return reader.result()
+
+
+def _item(at: int, line: str) -> Any:
+    try:
+        return loads_flat(line)
+    except json.JSONDecodeError as error:
+        msg = f"line {at}, column {error.colno}: no JSON: {error.msg.lower()}"
+        raise CaptureFileError(msg) from error
+    except ValueError as error:
+        msg = f"line {at}: no JSON of a capture: {error}"
+        raise CaptureFileError(msg) from error
 
 
 class _Reader:
@@ -138,25 +163,25 @@ class _Reader:
         self._complete = False
         self.live = False
 
-    def take(self, number: int, item: Any) -> None:
+    def take(self, at: int, item: Any) -> None:
         if not isinstance(item, dict):
-            msg = f"line {number}: not an object"
+            msg = f"line {at}: not an object"
             raise CaptureFileError(msg)
         if self._capture is None:
             self._capture = _header(item)
             self.live = item.get(LIVE_KEY) is True
         elif self._complete:
-            msg = f"line {number}: behind the end"
+            msg = f"line {at}: behind the end"
             raise CaptureFileError(msg)
         elif "complete" in item:
-            self._finish(number, item)
+            self._finish(at, item)
         elif "story" in item:
-            self._begin(number, item)
+            self._begin(at, item)
         elif self._story is None:
-            msg = f"line {number}: belongs to no story"
+            msg = f"line {at}: belongs to no story"
             raise CaptureFileError(msg)
         elif "end" in item:
-            self._end(number, item, self._story)
+            self._end(at, item, self._story)
         elif "frames" in item:
             self._frames.append(_frame(item))
         elif "event" in item:
@@ -164,24 +189,24 @@ class _Reader:
             part(item, "fields", dict)
             self._events.append(item)
         else:
-            msg = f"line {number}: neither a message ('frames') nor an event ('event')"
+            msg = f"line {at}: neither a message ('frames') nor an event ('event')"
             raise CaptureFileError(msg)
 
-    def _begin(self, number: int, item: dict[str, Any]) -> None:
+    def _begin(self, at: int, item: dict[str, Any]) -> None:
         if self._story is not None:
-            msg = f"line {number}: story {self._story.id!r} has no end"
+            msg = f"line {at}: story {self._story.id!r} has no end"
             raise CaptureFileError(msg)
         status = word(item, "status", (PLAYED, SKIPPED, FAILED))
         name, title = part(item, "story", str), part(item, "title", str)
         reason, release = part(item, "reason", str), part(item, "release", str)
         self._story = Story(name, title, status, reason, release)
 
-    def _end(self, number: int, item: dict[str, Any], story: Story) -> None:
+    def _end(self, at: int, item: dict[str, Any], story: Story) -> None:
         counts = (len(self._frames), len(self._events))
-        wanted = (part(item, "end", str), part(item, "frames", int), part(item, "events", int))
+        wanted = (part(item, "end", str), number(item, "frames"), number(item, "events"))
         if wanted != (story.id, *counts):
             msg = (
-                f"line {number}: story {story.id!r} is not whole: {counts[0]} messages and "
+                f"line {at}: story {story.id!r} is not whole: {counts[0]} messages and "
                 f"{counts[1]} events stand here, its end says {wanted[1]} and {wanted[2]}"
             )
             raise CaptureFileError(msg)
@@ -195,9 +220,9 @@ class _Reader:
         self._stories.append(replace(story, frames=frames, events=events))
         self._story, self._frames, self._events = None, [], []
 
-    def _finish(self, number: int, item: dict[str, Any]) -> None:
-        if self._story is not None or part(item, "stories", int) != len(self._stories):
-            msg = f"line {number}: the file is not whole"
+    def _finish(self, at: int, item: dict[str, Any]) -> None:
+        if self._story is not None or number(item, "stories") != len(self._stories):
+            msg = f"line {at}: the file is not whole"
             raise CaptureFileError(msg)
         self._complete = True
 
@@ -232,9 +257,9 @@ def _header(item: dict[str, Any]) -> Capture:
 def _frame(item: dict[str, Any]) -> Frame:
     direction = word(item, "direction", (TO_ENGINE, FROM_ENGINE))
     return Frame(
-        n=part(item, "n", int),
-        time_us=part(item, "time_us", int),
-        engine=part(item, "engine", int),
+        n=number(item, "n"),
+        time_us=number(item, "time_us"),
+        engine=number(item, "engine", ENGINE_MAX, least=UNKNOWN_ENGINE),
         socket=word(item, "socket", SOCKETS),
         direction=TO_ENGINE if direction == TO_ENGINE else FROM_ENGINE,
         frames=frames(item),

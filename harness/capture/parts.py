@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
+from client.protocol.codec_values import U64_MAX
+from client.protocol.strict_json import loads
 from harness.scenario.problems import did_you_mean, one_of
 
 T = TypeVar("T")
@@ -15,9 +17,41 @@ _NAMES: Mapping[type, str] = {
     bool: "true or false",
     list: "a list",
     dict: "an object",
+    object: "a value",
 }
+NESTING_MAX = 256
+"""Arrays and objects inside each other in a line: what walks through one recurses. A message nests half as deep."""
+NUMBER_MAX = U64_MAX
+"""Largest number of a message, time in microseconds, or count."""
 _SHOWN = 60
 """Characters of a wrong value that are shown."""
+
+
+def loads_flat(text: str, *, lenient: bool = False) -> Any:
+    """``strict_json.loads`` for what is walked through afterwards.
+
+    Raises:
+        ValueError: as there, and for what nests deeper than ``NESTING_MAX``.
+    """
+    value = loads(text, lenient=lenient)
+    if text.count("[") + text.count("{") > NESTING_MAX and _is_deep(value):
+        msg = f"arrays and objects nest deeper than {NESTING_MAX} levels"
+        raise ValueError(msg)
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(NESTING_MAX + 1):
+        inner = [
+            item.values() if isinstance(item, dict) else item
+            for item in level
+            if isinstance(item, dict | list)
+        ]
+        if not inner:
+            return False
+        level = [item for items in inner for item in items]
+    return True
 
 
 class PartError(ValueError):
@@ -45,6 +79,19 @@ def part(item: Any, key: str, kind: type[T]) -> T:
     return value
 
 
+def number(item: Any, key: str, most: int = NUMBER_MAX, *, least: int = 0) -> int:
+    """Return a part that is a whole number within bounds.
+
+    Raises:
+        PartError: it is not there, something else, below ``least`` or above ``most``.
+    """
+    value = part(item, key, int)
+    if not least <= value <= most:
+        msg = f"'{key}' is {_shown(value)}; expected a whole number from {least} to {most:,}"
+        raise PartError(msg)
+    return value
+
+
 def word(item: Any, key: str, choices: Collection[str]) -> str:
     """Return a part that is one of several words.
 
@@ -68,9 +115,9 @@ def texts(item: Any, key: str) -> tuple[str, ...]:
         PartError: it is not there, or something else.
     """
     values = part(item, key, list)
-    for number, value in enumerate(values, start=1):
+    for place, value in enumerate(values, start=1):
         if not isinstance(value, str):
-            msg = f"entry {number} of '{key}' is {_shown(value)}; expected a text"
+            msg = f"entry {place} of '{key}' is {_shown(value)}; expected a text"
             raise PartError(msg)
     return tuple(values)
 
@@ -82,11 +129,11 @@ def frames(item: Any, key: str = "frames") -> tuple[bytes, ...]:
         PartError: it is not there, or a frame is something else.
     """
     found = []
-    for number, text in enumerate(texts(item, key), start=1):
+    for place, text in enumerate(texts(item, key), start=1):
         try:
             found.append(bytes.fromhex(text))
         except ValueError:
-            msg = f"frame {number} is {_shown(text)}; expected an even number of hexadecimal digits"
+            msg = f"frame {place} is {_shown(text)}; expected an even number of hexadecimal digits"
             raise PartError(msg) from None
     return tuple(found)
 

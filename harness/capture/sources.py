@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +9,12 @@ from io import StringIO
 from typing import Any
 
 from client.protocol.profiles import PROFILES
+from client.protocol.strict_json import loads
 from harness.capture import file as capture_file
 from harness.capture.kinds import KINDS, Kind, kind_of_frame
 from harness.capture.parts import PartError, frames, part, word
 from harness.capture.take import Capture
+from harness.shortened import shortened
 from mock_engines.frames import parse_frame
 
 GOLDEN_KEY = "wavecheck_golden"
@@ -25,6 +26,9 @@ _PRINTABLE = frozenset(string.printable.encode())
 
 class SourceError(ValueError):
     """What is given cannot be read as messages; the message says where and why."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +85,10 @@ def _of_json(text: str) -> list[Message]:
         except capture_file.CaptureFileError as error:
             raise SourceError(str(error)) from error
     try:
-        document = json.loads(text)
+        document = loads(text)
     except ValueError as error:
         msg = f"it begins like JSON and is none: {error}"
         raise SourceError(msg) from error
-    except RecursionError:
-        msg = "it begins like JSON and is none: too many brackets within each other"
-        raise SourceError(msg) from None
     if GOLDEN_KEY not in document:
         msg = "this JSON is neither a capture nor a file of golden vectors"
         raise SourceError(msg)

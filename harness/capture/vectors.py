@@ -11,8 +11,10 @@ from typing import Any
 from client.protocol.codec import Codec, CodecError
 from client.protocol.messages import Add, Hello
 from client.protocol.profiles import PROFILES, RELEASES, Profile
+from client.protocol.strict_json import loads
 from harness.capture.explain import decode
 from harness.capture.kinds import KINDS
+from harness.capture.parts import PartError, frames, part, texts, word
 from harness.capture.plain import plain
 from harness.capture.sources import GOLDEN_KEY, GOLDEN_VERSION
 
@@ -143,29 +145,39 @@ def load(folder: Path) -> list[Vector]:
     """Read all files of a folder.
 
     Raises:
-        ValueError: a file is of another format.
+        ValueError: a file cannot be read, or is of another format; the message names it.
     """
     return [vector for path in sorted(folder.glob("*.json")) for vector in _load_file(path)]
 
 
 def _load_file(path: Path) -> Iterator[Vector]:
-    document = json.loads(path.read_text(encoding="utf-8"))
-    if document.get(GOLDEN_KEY) != FORMAT_VERSION:
-        msg = f"{path}: no golden vectors of format {FORMAT_VERSION}"
-        raise ValueError(msg)
-    for item in document["vectors"]:
-        first = RELEASES.index(item["first_release"])
-        last = RELEASES.index(item["last_release"])
-        yield Vector(
-            name=item["name"],
-            kind=item["kind"],
-            direction=item["direction"],
-            releases=RELEASES[first : last + 1],
-            seen_in=tuple(item["seen_in"]),
-            source=item["source"],
-            frames=tuple(bytes.fromhex(frame) for frame in item["frames"]),
-            value=item["value"],
-        )
+    try:
+        document = loads(path.read_text(encoding="utf-8"))
+        if part(document, GOLDEN_KEY, int) != FORMAT_VERSION:
+            msg = f"it has no golden vectors of format {FORMAT_VERSION}"
+            raise PartError(msg)
+        yield from [_vector(item) for item in part(document, "vectors", list)]
+    except (OSError, ValueError) as error:
+        msg = f"{path}: {getattr(error, 'strerror', None) or error}"
+        raise ValueError(msg) from error
+
+
+def _vector(item: Any) -> Vector:
+    first = RELEASES.index(word(item, "first_release", RELEASES))
+    last = RELEASES.index(word(item, "last_release", RELEASES))
+    if first > last:
+        msg = "'first_release' is newer than 'last_release'"
+        raise PartError(msg)
+    return Vector(
+        name=part(item, "name", str),
+        kind=word(item, "kind", KINDS),
+        direction=part(item, "direction", str),
+        releases=RELEASES[first : last + 1],
+        seen_in=texts(item, "seen_in"),
+        source=part(item, "source", str),
+        frames=frames(item),
+        value=part(item, "value", object),
+    )
 
 
 def text_of(document: dict[str, Any]) -> str:

@@ -8,10 +8,16 @@ from typing import Any, TypeVar
 
 import click
 
+from client.protocol.ids import RANKS_MAX
+from harness.numerals import number_of
+from harness.shortened import shortened
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 FORMS = "HOST:PORT, tcp://HOST:PORT or ipc:///PATH"
 _TCP = re.compile(r"(?P<host>[^\s:/\[\]]+):(?P<port>[0-9]+)")
 _PORT_MAX = 65_535
+_SHOWN = 200
+"""Characters of a wrong address that are shown."""
 _JOINING = (
     ("--handshake", "Where the frontend answers HELLO."),
     ("--input", "Where a bootstrapped frontend sends requests."),
@@ -32,14 +38,14 @@ def full_address(_context: click.Context, _option: click.Parameter, text: str | 
     scheme, mark, rest = text.partition("://")
     if not mark:
         scheme, rest = "tcp", text
-    if scheme == "ipc" and rest:
+    if scheme == "ipc" and rest and "\0" not in rest:
         return text
-    found = _TCP.fullmatch(rest) if scheme == "tcp" else None
+    found = _TCP.fullmatch(rest) if scheme == "tcp" and rest.isprintable() else None
     if found is None:
-        msg = f"{text!r} is no address; expected {FORMS}"
+        msg = f"{shortened(text, _SHOWN)!r} is no address; expected {FORMS}"
         raise click.BadParameter(msg)
-    if not 0 < int(found["port"]) <= _PORT_MAX:
-        msg = f"{text!r}: a port is a number from 1 to {_PORT_MAX}"
+    if not number_of(found["port"], _PORT_MAX):
+        msg = f"{shortened(text, _SHOWN)!r}: a port is a number from 1 to {_PORT_MAX}"
         raise click.BadParameter(msg)
     return f"tcp://{rest}"
 
@@ -56,7 +62,7 @@ def start_rank_option(command: Command) -> Command:
     return click.option(
         "--start-rank",
         metavar="S",
-        type=click.IntRange(min=0),
+        type=click.IntRange(0, RANKS_MAX - 1),
         default=0,
         show_default=True,
         help="Global rank of the first.",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import sys
-from pathlib import Path
 
 import click
 
@@ -11,9 +11,11 @@ from client.protocol.profiles import RELEASES
 from harness.capture.explain import explain
 from harness.capture.explain_report import json_of, text_of
 from harness.capture.explanation import Explanation
+from harness.capture.file import FILE_BYTES_MAX
 from harness.capture.kinds import KINDS, UNKNOWN
 from harness.capture.sources import Message, SourceError, messages_of
 from harness.cli.output import STDOUT, Output, json_option, unknown_word, usage_error
+from harness.reading import NotRegularError, read_bounded, read_regular
 from harness.reports.json_report import SCHEMA
 from harness.verdict import ExitCode
 from harness.version import tool_version
@@ -111,18 +113,26 @@ def _is_taken(one: Explanation) -> bool:
 
 
 def _messages(file: str, *, binary: bool) -> list[Message]:
+    name = "standard input" if file == STDOUT else file
     try:
-        content = sys.stdin.buffer.read() if file == STDOUT else Path(file).read_bytes()
+        if file == STDOUT:
+            content = read_bounded(sys.stdin.buffer, FILE_BYTES_MAX, name)
+        else:
+            content = read_regular(file, FILE_BYTES_MAX)
     except OSError as error:
-        msg = f"cannot read {file}: {error.strerror}"
-        raise usage_error(msg) from error
+        msg = f"cannot read {name}: {error.strerror}"
+        help_text = "for what comes out of a pipe, give -" if _is_no_file(error) else ""
+        raise usage_error(msg, help_text=help_text) from error
     try:
         return messages_of(content, binary=binary)
     except SourceError as error:
-        name = "standard input" if file == STDOUT else file
         msg = f"{name}: {error}"
         help_text = "see `wavecheck decode --help` for what can be read; --binary takes any bytes"
         raise usage_error(msg, help_text=help_text) from error
+
+
+def _is_no_file(error: OSError) -> bool:
+    return isinstance(error, NotRegularError) and error.errno != errno.EISDIR
 
 
 def _chosen(messages: list[Message], numbers: tuple[int, ...]) -> list[int]:

@@ -23,6 +23,7 @@ from harness.cli.capturing import (
 from harness.cli.frontend_flags import Environment
 from harness.cli.output import CommandError, Output, json_option, usage_error
 from harness.cli.pool import interruptible
+from harness.reading import open_regular
 from harness.reports.diagnostic import Diagnostic
 from harness.reports.json_report import SCHEMA
 from harness.scenario.loader import LoadedScenario
@@ -133,7 +134,7 @@ def _for_a_file(name: str, as_release: str | None) -> str | None:
 
 def _is_capture(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return is_capture(file.readline(1 << 16).decode("utf-8", "replace"))
     except OSError:
         return False

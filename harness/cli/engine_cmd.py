@@ -12,6 +12,7 @@ from typing import Any, Literal
 import click
 from pydantic import Field, model_validator
 
+from client.protocol.ids import RANKS_MAX
 from client.protocol.profiles import NEWEST, RELEASES, Profile, profile_for
 from client.protocol.transport import TransportError
 from client.transports.sockets import ZmqTransport
@@ -129,7 +130,9 @@ A line "go" on standard input opens the gate go.
 """,
 )
 @joining_options
-@click.option("--engines", metavar="N", type=click.IntRange(min=1), required=True, help="How many.")
+@click.option(
+    "--engines", metavar="N", type=click.IntRange(1, RANKS_MAX), required=True, help="How many."
+)
 @start_rank_option
 @click.option(
     "--behaviour",

@@ -25,6 +25,7 @@ def main() -> NoReturn:
     """Entry point of the ``wavecheck`` script."""
     _on_signals(_leave)
     _fill_closed()
+    _let_stop()
     try:
         from harness.cli.main import cli
     except ModuleNotFoundError as error:
@@ -82,6 +83,19 @@ def _fill_closed() -> None:
             # The lowest number that is free; those below have been looked at.
             os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(number, True)
+
+
+def _let_stop() -> None:
+    """Let Ctrl-Z stop the command also while it starts a child process.
+
+    With vfork(2) it waits in the kernel, deaf to all signals, until the child is a program of its
+    own; a Ctrl-Z in between stops the child first, and both stand still until somebody continues
+    the child by its id: the shell is never told that its job has stopped. With fork(2) both stop.
+    """
+    import subprocess
+
+    # Python's documented switch, in spite of its name; multiprocessing heeds it as well.
+    subprocess._USE_VFORK = False  # type: ignore[misc]  # noqa: SLF001
 
 
 def _on_signals(handler: Handler) -> None:

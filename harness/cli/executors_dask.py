@@ -23,6 +23,8 @@ from harness.cli.executors import Came, Lost
 from harness.cli.jobs import Task, failed
 from harness.division import Outcome
 from harness.matrix.identity import tool_identity
+from harness.numerals import number_of
+from harness.shortened import shortened
 from harness.targets.request import is_reference, names_a_path
 from harness.targets.vllm_rs.cache import sha256_of
 from harness.version import tool_version
@@ -59,8 +61,10 @@ def scheduler_of(text: str) -> str:
         AddressError: it is none.
     """
     found = _ADDRESS.fullmatch(text)
-    if found is None or not 0 < int(found[2]) < 65536:
-        msg = f"{text!r} is no address of a Dask scheduler; expected dask://HOST:PORT"
+    if found is None or not number_of(found[2], 65_535):
+        msg = (
+            f"{shortened(text, 200)!r} is no address of a Dask scheduler; expected dask://HOST:PORT"
+        )
         raise AddressError(msg)
     return f"tcp://{found[1]}:{found[2]}"
 

@@ -9,12 +9,12 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import FrameType
 
 from harness.awake import STOPS
 from harness.division import Block, Outcome, Piece, play_piece
 from harness.interruption import heard
+from harness.reports.visible import printable
 from harness.results import ScenarioResult
 from harness.runner import RunOptions
 from harness.scenario.loader import LoadedScenario
@@ -28,6 +28,7 @@ LIMIT_MIN_S = 0.05
 TICKS = 20
 """In so many parts a time limit passes; standing still costs a run one of them at most."""
 STOPPED = "the process that played it was stopped (SIGSTOP, SIGTSTP) meanwhile, and continued"
+DOUBTFUL = "what it saw is in {}, which may show nothing but that"
 
 Work = Callable[[LoadedScenario, RunOptions], ScenarioResult]
 """Runs one scenario; importable by name, so that a worker process finds it."""
@@ -89,9 +90,9 @@ def carry_out(task: Task) -> Outcome:
         KeyboardInterrupt: interrupted by a person.
     """
     STOPS.listen()
-    before = STOPS.count
+    began = STOPS.mark()
     outcome = _carried_out(task)
-    if STOPS.count != before and isinstance(outcome, ScenarioResult):
+    if STOPS.disturbed(began) and isinstance(outcome, ScenarioResult):
         return _doubted(task, outcome)
     return outcome
 
@@ -100,15 +101,16 @@ def _doubted(task: Task, result: ScenarioResult) -> ScenarioResult:
     """What a result is worth if this process was stopped meanwhile.
 
     What runs in simulation, where time is no time, is as good as ever; on real sockets others went
-    on while we did not, and gave up on us, perhaps.
+    on while we did not, and gave up on us, perhaps. Its failure file stays, and is named: it may
+    help, and a run before may have left one of that name.
     """
     if result.status == ERROR:
         return replace(result, error=f"{result.error}\n{STOPPED}; it is to be played again")
     if task.job.options.target == "sim" or result.status not in {VIOLATED, UNSTABLE}:
         return result
-    if result.failure_file is not None:
-        Path(result.failure_file).unlink(missing_ok=True)
     told = f"{STOPPED}; so a violation that was seen does not count, and it is to be played again"
+    if result.failure_file is not None:
+        told = f"{told}; {DOUBTFUL.format(printable(result.failure_file))}"
     return replace(failed(task.job, told), profile=result.profile, duration_s=result.duration_s)
 
 

@@ -9,6 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -29,7 +30,14 @@ from harness.cli.matrix_cmd import matrix_command
 from harness.cli.migrate_cmd import migrate_command
 from harness.cli.mutants_cmd import mutants_command
 from harness.cli.new_cmd import new_command
-from harness.cli.output import CommandError, echo, usage_error
+from harness.cli.output import (
+    NO_NAME,
+    CommandError,
+    NoStandardOutputError,
+    echo,
+    is_writable,
+    no_name,
+)
 from harness.cli.pool import describe_error
 from harness.cli.record_cmd import record_command
 from harness.cli.replay_cmd import replay_command
@@ -40,7 +48,7 @@ from harness.cli.shrink_cmd import shrink_command
 from harness.cli.soak_cmd import soak_command
 from harness.cli.validate_cmd import validate_command
 from harness.cli.watch_cmd import watch_command
-from harness.reports.diagnostic import Diagnostic, shorten
+from harness.reports.diagnostic import Diagnostic
 from harness.targets.base import TargetError
 from harness.verdict import ExitCode
 from harness.version import tool_version
@@ -48,13 +56,11 @@ from harness.version import tool_version
 TRACEBACK_VARIABLE = "WAVECHECK_TRACEBACK"
 """Environment variable: set to anything, an error of ours shows where it comes from."""
 
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Errors of a standard output that takes nothing any more; errors of files have a file name."""
 
-NAME_SHOWN = 60
-"""Characters of such a name that are shown."""
-NO_NAME = frozenset({errno.ENAMETOOLONG, errno.ELOOP})
-"""Errors of names that no file can have, from wherever one was looked for."""
+NAMING = ("WAVECHECK_", "TMPDIR")
+"""How the names of environment variables begin that name files to us."""
 
 EPILOG = """\b
 Examples:
@@ -156,10 +162,12 @@ class WavecheckGroup(click.Group):
         except BrokenPipeError:
             raise
         except Exception as error:
-            if isinstance(error, OSError) and error.filename is None and error.errno in NO_ROOM:
-                raise
-            if isinstance(error, OSError) and error.errno in NO_NAME:
-                return _no_name(error)
+            if isinstance(error, OSError):
+                if isinstance(error, NoStandardOutputError) or _is_of_stdout(error):
+                    raise
+                if error.errno in NO_NAME and _was_named(error.filename, args):
+                    no_name(error).show()
+                    return int(ExitCode.USAGE)
             return _fault(error)
         return result if isinstance(result, int) else int(ExitCode.OK)
 
@@ -188,10 +196,30 @@ def _unwritable(error: OSError) -> int:
     return int(ExitCode.HARNESS)
 
 
-def _no_name(error: OSError) -> int:
-    title = f"{shorten(str(error.filename), NAME_SHOWN)}: {error.strerror}"
-    usage_error(title, expected="the name of a file or a folder").show()
-    return int(ExitCode.USAGE)
+def _is_of_stdout(error: OSError) -> bool:
+    """Whether standard output takes nothing; one that never could raises EBADF, as bugs do."""
+    if error.filename is not None:
+        return False
+    return error.errno in NO_ROOM or (error.errno == errno.EBADF and not is_writable(sys.stdout))
+
+
+def _was_named(file: object, args: Sequence[str] | None) -> bool:
+    """Whether whoever began the command named this file, or a folder of it, or its last part."""
+    if not isinstance(file, (str, os.PathLike)):
+        return False
+    given = [text for name, text in os.environ.items() if name.startswith(NAMING)]
+    for word in sys.argv[1:] if args is None else args:
+        given += [word, word.partition("=")[2]]
+    path = Path(os.path.abspath(file))
+    for name in filter(None, given):
+        parts = Path(os.path.normpath(name)).parts
+        # Where names are looked for in a folder of ours, a suffix may have been put behind.
+        tail = path.parts[-len(parts) :] if parts else ()
+        if tail and tail[:-1] == parts[:-1] and f"{tail[-1]}.".startswith(f"{parts[-1]}."):
+            return True
+        if path.is_relative_to(os.path.abspath(name)):
+            return True
+    return False
 
 
 def _fault(error: Exception) -> int:

@@ -22,7 +22,7 @@ from harness.cli.frontend_flags import (
     fixed_path,
     start_options,
 )
-from harness.cli.last_failed import Failed, recall, remember
+from harness.cli.last_failed import Failed, elsewhere, recall, remember
 from harness.cli.matrix_progress import MatrixProgress
 from harness.cli.output import (
     Folder,
@@ -47,6 +47,7 @@ from harness.matrix.identity import cell_key
 from harness.matrix.model import ERROR, Cell, Column, Row, Table
 from harness.matrix.store import FILE_NAME, CellStore, StoreBusyError
 from harness.mutants import discover as discover_mutants
+from harness.reading import TooLargeError
 from harness.reports.diagnostic import Diagnostic
 from harness.reports.json_report import to_text
 from harness.reports.matrix_html import matrix_html
@@ -197,6 +198,8 @@ class _Matrix:
             raise usage_error(msg, help_text=f"see {flags.out / 'matrix.md'}, or name --frontends")
         # Before the reports of the last run are dropped: a cluster may be out of reach.
         executor = open_executor(flags.executor)
+        if failed is not None and (note := elsewhere(failed, [column.id for column in columns])):
+            self._output.show(Diagnostic("note", note))
         with contextlib.ExitStack() as stack:
             if executor is not None:
                 stack.callback(executor.close)
@@ -256,6 +259,10 @@ class _Matrix:
         except StoreBusyError as error:
             msg = f"another run of `wavecheck matrix` writes into {flags.out}"
             raise usage_error(msg, help_text="wait for its end, or use another --out") from error
+        except TooLargeError as error:
+            msg = f"cannot take up {error.filename}: {error.strerror}"
+            help_text = "without --resume and --last-failed it is begun anew"
+            raise usage_error(msg, help_text=help_text) from error
         except OSError as error:
             raise cannot_write(error.filename or flags.out, error) from error
         if store.unreadable:

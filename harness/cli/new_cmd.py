@@ -13,6 +13,7 @@ import click
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from rich.text import Text
 
+from client.protocol.ids import RANKS_MAX
 from client.protocol.profiles import RELEASES
 from harness.authoring.order import ENGINES_MAX, Asked, Order, OrderError, asked, filled, inferred
 from harness.authoring.places import (
@@ -33,13 +34,15 @@ from harness.cli.output import (
     unknown_word,
     usage_error,
 )
-from harness.files import write_text
+from harness.files import write_own, write_text
+from harness.numerals import number_of
 from harness.reports.diagnostic import Diagnostic
 from harness.reports.json_report import SCHEMA
 from harness.reports.wording import counted
 from harness.scenario.loader import parse, scenario_id
 from harness.scenario.problems import ScenarioFileError
 from harness.scenario.schema import schema_text
+from harness.shortened import shortened
 from harness.verdict import ExitCode
 from harness.version import tool_version
 
@@ -260,7 +263,7 @@ class _New:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if schema is not None and schema.missing:
-                write_text(schema.path, schema_text())
+                write_own(schema.path, schema_text())
             write_text(path, text)
         except OSError as error:
             raise cannot_write(error.filename or path, error) from error
@@ -315,10 +318,11 @@ def _ranks(question: str, default: list[int]) -> list[int]:
     words = [word.strip() for word in answer.split(",")]
     if words == ["-"]:
         return []
-    if not all(word.isdigit() for word in words):
-        msg = f"'{answer}' are no ranks"
+    ranks = [rank for word in words if (rank := number_of(word, RANKS_MAX - 1)) is not None]
+    if len(ranks) < len(words):
+        msg = f"'{shortened(answer, 200)}' are no ranks"
         raise OrderError(msg, expected="numbers with commas between them, or -")
-    return [int(word) for word in words]
+    return ranks
 
 
 def _specifier(text: str | None) -> str | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import contextlib
 import errno
+import fcntl
+import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +19,7 @@ from rich.text import Text
 
 from harness.files import write_text
 from harness.reports.annotations import defused
-from harness.reports.diagnostic import Diagnostic, render
+from harness.reports.diagnostic import Diagnostic, render, shorten
 from harness.reports.json_report import to_text
 from harness.reports.visible import masked, printable
 from harness.scenario.problems import did_you_mean
@@ -27,6 +29,10 @@ STDOUT = "-"
 """File name that means standard output."""
 ACTIONS_VARIABLE = "GITHUB_ACTIONS"
 """``true`` in a job of GitHub Actions, which takes some lines of the output for commands."""
+NAME_SHOWN = 60
+"""Characters of a name that no file can have that are shown."""
+NO_NAME = frozenset({errno.ENAMETOOLONG, errno.ELOOP})
+"""Errors of such names, where one was looked for."""
 
 
 class _Console(Console):
@@ -52,10 +58,12 @@ def guarded(text: Text) -> Text:
     """
     plain = masked(text.plain)
     if plain != text.plain:
-        text = Text(plain, spans=text.spans, end=text.end)
+        # One sign for one sign: what is styled stays where it is.
+        text = text.copy()
+        text.plain = plain
     if os.environ.get(ACTIONS_VARIABLE) != "true" or defused(plain) == plain:
         return text
-    return Text(defused(plain))
+    return text.blank_copy(defused(plain))
 
 
 def echo(text: str, *, err: bool = False) -> None:
@@ -63,14 +71,35 @@ def echo(text: str, *, err: bool = False) -> None:
     click.echo(guarded(Text(text)).plain, err=err)
 
 
+class NoStandardOutputError(OSError):
+    """A standard output that was closed before we began, or is open for reading only."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EBADF, os.strerror(errno.EBADF))
+
+
+def is_writable(stream: TextIO | None) -> bool:
+    """Whether a standard stream is there and was opened for writing."""
+    if stream is None:
+        return False
+    try:
+        mode = fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE
+    except io.UnsupportedOperation:
+        return True  # it is no file of the system
+    except OSError:
+        return False
+    return mode != os.O_RDONLY
+
+
 def to_stdout(text: str) -> None:
     """Write a result to standard output, where it was asked for.
 
     Raises:
-        OSError: it takes nothing, or there is none: it was closed before we began.
+        NoStandardOutputError: there is none.
+        OSError: it takes nothing.
     """
-    if sys.stdout is None:
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    if sys.stdout is None or not is_writable(sys.stdout):
+        raise NoStandardOutputError
     sys.stdout.write(text)
     sys.stdout.flush()
 
@@ -101,6 +130,12 @@ def usage_error(title: str, *, expected: str = "", help_text: str = "") -> Comma
     return CommandError(
         [Diagnostic("error", title, expected=expected, help=help_text)], ExitCode.USAGE
     )
+
+
+def no_name(error: OSError) -> CommandError:
+    """An error of use: a file was named by what no file can be named."""
+    title = f"{shorten(str(error.filename), NAME_SHOWN)}: {error.strerror}"
+    return usage_error(title, expected="the name of a file or a folder")
 
 
 def unknown_word(kind: str, word: str, choices: Iterable[str]) -> CommandError:

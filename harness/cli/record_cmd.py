@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import click
 
+from client.protocol.ids import RANKS_MAX
 from client.protocol.profiles import NEWEST, RELEASES, profile_for
 from client.protocol.transport import TransportError
 from harness.capture.file import CaptureFileError
@@ -42,6 +44,7 @@ from harness.recording.proxy import Plan
 from harness.recording.redaction import NOTE, Redaction
 from harness.recording.release import ReleaseGuess
 from harness.recording.sink import Sink
+from harness.reports.diagnostic import Diagnostic
 from harness.scenario.problems import ScenarioFileError
 from harness.verdict import ExitCode
 from mock_engines.cluster import JoinAddresses
@@ -75,7 +78,9 @@ _SUFFIXES = ("input", "output", "coordinator-input", "coordinator-output")
 
 @click.command("record", epilog=EPILOG)
 @joining_options
-@click.option("--engines", metavar="N", type=click.IntRange(min=1), help="How many there are.")
+@click.option(
+    "--engines", metavar="N", type=click.IntRange(1, RANKS_MAX), help="How many there are."
+)
 @start_rank_option
 @click.option(
     "--behaviour",
@@ -159,7 +164,7 @@ def record_command(
             shutil.copyfile(source, path)
         except OSError as error:
             raise cannot_write(path, error) from error
-        made = _made(folder, path, wish.release, "as --profile or the capture says", redacted=False)
+        made = _retold(folder, path, wish.release, source)
         return tell(out, folder, wish, Ended("made of a capture", made.ranks), made)
     if not wish.proxy and wish.release is None:
         guess = ReleaseGuess(NEWEST, "what the mock engines speak")
@@ -282,6 +287,31 @@ def _down(upstream: Addresses, listen: str) -> Addresses:
     if upstream.coordinator_input is None:
         return Addresses((address(0),), (address(1),))
     return Addresses((address(0),), (address(1),), address(2), address(3))
+
+
+def _retold(folder: Path, path: Path, release: str | None, source: Path) -> Made:
+    """What is made of the copy of a capture, which is nobody's session: one that cannot be told is bad input."""
+    try:
+        return make(
+            folder, path, release=release, why="as --profile or the capture says", redacted=False
+        )
+    except CaptureFileError as error:
+        _remove(folder, path)
+        raise usage_error(str(error)) from error
+    except ScenarioFileError as error:
+        _remove(folder, path)
+        first = error.diagnostics()[0]
+        told = Diagnostic(
+            "error",
+            f"this capture cannot be told as a scenario: {first.title}",
+            where=str(source),
+            expected=first.expected,
+            seen=first.seen,
+            help=f"wavecheck decode {shlex.quote(str(source))} shows its messages",
+        )
+        raise CommandError([told], ExitCode.USAGE) from error
+    except OSError as error:
+        raise cannot_write(folder, error) from error
 
 
 def _made(folder: Path, path: Path, release: str | None, why: str, *, redacted: bool) -> Made:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness.cli.output import CommandError, Output
+from client.protocol.transport import TransportError
+from harness.cli.output import CommandError, Output, usage_error
 from harness.cli.record_wish import Wish
 from harness.recording.folder import FRAMES, SCENARIO, Made
 from harness.recording.live import FAILED, Ended
@@ -20,6 +21,9 @@ def tell_nothing(wish: Wish, ended: Ended, out: Output) -> int:
     """Say that nobody spoke; returns the exit code. Raises ``CommandError`` if something broke."""
     if ended.failure is not None:
         title = f"nothing was recorded: {ended.failure}"
+        if isinstance(ended.failure, TransportError):
+            # Nothing was sent yet: the address is none that a socket takes.
+            raise usage_error(title)
         raise CommandError([Diagnostic("error", title)], ExitCode.HARNESS)
     out.show(
         Diagnostic(

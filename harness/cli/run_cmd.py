@@ -16,7 +16,7 @@ from harness.cli.catalogue import invariant_doc
 from harness.cli.frontend_flags import (
     start_options,
 )
-from harness.cli.last_failed import Failed, recall, remember
+from harness.cli.last_failed import Failed, elsewhere, recall, remember
 from harness.cli.output import (
     CommandError,
     Folder,
@@ -255,12 +255,10 @@ class _Run:
 
     def _select(self) -> list[LoadedScenario]:
         flags = self._flags
-        part = Part(
-            word=flags.word,
-            quick=flags.quick,
-            shard=flags.shard,
-            failed=recall(flags.folder) if flags.last_failed else None,
-        )
+        failed = recall(flags.folder) if flags.last_failed else None
+        part = Part(word=flags.word, quick=flags.quick, shard=flags.shard, failed=failed)
+        if failed is not None and (note := elsewhere(failed, ())):
+            self._output.show(Diagnostic("note", note))
         return chosen(self._names, part)
 
     def _open_target(self) -> TargetInfo:

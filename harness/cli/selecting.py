@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from harness.cli.last_failed import Failed
-from harness.cli.output import CommandError, echo, usage_error
+from harness.cli.output import NO_NAME, CommandError, echo, no_name, usage_error
 from harness.reports.wording import counted
 from harness.scenario import selection
 from harness.scenario.loader import LoadedScenario
@@ -83,6 +83,11 @@ def chosen(names: Sequence[str], part: Part) -> list[LoadedScenario]:
         loaded = selection.load_all(selection.select(_named(names, part.failed)))
     except selection.SelectionError as error:
         raise usage_error(str(error), help_text=error.help) from error
+    except OSError as error:
+        # What failed last may have any name, if somebody wrote the list.
+        if error.errno in NO_NAME and error.filename is not None:
+            raise no_name(error) from error
+        raise
     except selection.InvalidScenariosError as error:
         found = [diagnostic for one in error.errors for diagnostic in one.diagnostics()]
         raise CommandError(found, ExitCode.USAGE) from error

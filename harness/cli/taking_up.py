@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from harness.cli.output import cannot_write, usage_error
 from harness.journal import JournalBusyError
 from harness.matrix.identity import digest_of, tool_identity
+from harness.reading import TooLargeError
 from harness.reports.diagnostic import Diagnostic
 from harness.results import ScenarioResult
 from harness.runner import RunOptions
@@ -73,6 +74,10 @@ class HuntJournal:
             if resume:
                 raise usage_error(msg, help_text="wait for its end") from error
             self._not_kept(msg)
+        except TooLargeError as error:
+            # Only what is taken up is read.
+            msg = f"cannot take up {error.filename}: {error.strerror}"
+            raise usage_error(msg, help_text="without --resume it is begun anew") from error
         except OSError as error:
             if resume:
                 raise cannot_write(folder, error) from error

@@ -16,6 +16,7 @@ from harness.generate.hunt import Found
 from harness.generate.mending import REFERENCE
 from harness.invariants import discover
 from harness.scenario.loader import LoadedScenario, load
+from harness.scenario.writing import one_line
 from harness.verdict import EXPECTATION
 
 WIDTH = 100
@@ -90,7 +91,7 @@ def to_yaml(data: Mapping[str, Any], comments: list[str]) -> str:
     lines = [
         f"# {line}"
         for text in comments
-        for line in textwrap.wrap(text, WIDTH - 2, break_on_hyphens=False)
+        for line in textwrap.wrap(one_line(text), WIDTH - 2, break_on_hyphens=False)
     ]
     for key, value in data.items():
         if key == "steps":

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from client.protocol.profiles import profile_for
+from client.protocol.shown import name_shown
 from harness.invariants._deadlock_calls import NOT_PAUSED, CallTrail, of_op
 from harness.invariants._deadlock_table import rows_of, table_of, untaken
 from harness.invariants._deadlock_wakes import Reason, Split, WakeTrail
@@ -32,8 +33,9 @@ from mock_engines.events import (
     RanksStuck,
     UtilitySeen,
 )
+from mock_engines.meeting_log import start_named
 
-_CITED = re.compile(r"#(\d+)")
+_CITED = re.compile(r"#(\d{1,18})\b", re.ASCII)
 STATES_MAX = 8
 """Different states that a report shows."""
 OF_CALLS = {
@@ -155,7 +157,7 @@ class Detective:
         if mine is not None and isinstance(mine.event, UtilitySeen):
             lines.append(self._when(caller, mine, mine.event))
             for record in self._wakes.of(caller).seen:
-                told = lies is None or f"START_DP_WAVE {_wave(record)}" in lies
+                told = lies is None or start_named(_wave(record)) in lies
                 if record.seq > mine.seq and told:
                     fate = "waits" if lies is None else "lies untaken in its mailbox"
                     lines.append(
@@ -237,10 +239,9 @@ class Detective:
                 continue
             fan = self._fans.by_call.get(event.call_id)
             short, lines, witness = self._calls.part(rank, event.method, fan)
-            first = (
-                f"{event.method}{of_op(fan)} reached engine {told[0]} (#{record.seq}), which runs"
-            )
-            would = f"engine {rank} takes {event.method}, too, or START_DP_WAVE"
+            method = name_shown(event.method)
+            first = f"{method}{of_op(fan)} reached engine {told[0]} (#{record.seq}), which runs"
+            would = f"engine {rank} takes {method}, too, or START_DP_WAVE"
             return Reason(short, would, (first, *lines), (record, *witness))
         return None
 
@@ -286,9 +287,14 @@ def states_of(states: tuple[str, ...]) -> list[str]:
     return [*lines[:STATES_MAX], f"… and {len(lines) - STATES_MAX} more states"]
 
 
-def cited(reasons: list[Reason]) -> list[int]:
-    """Numbers of the events that reasons name, so that a report shows what it tells of."""
-    return [int(seq) for reason in reasons for line in reason.lines for seq in _CITED.findall(line)]
+def cited(reasons: list[Reason], before: Record) -> list[int]:
+    """Numbers of the events that reasons name, so that a report shows what it tells of.
+
+    A text from the wire may look like a number of an event that is not there.
+    """
+    lines = (line for reason in reasons for line in reason.lines)
+    numbers = (int(seq) for line in lines for seq in _CITED.findall(line))
+    return [seq for seq in numbers if seq < before.seq]
 
 
 def ways_of(reasons: list[Reason]) -> list[str]:

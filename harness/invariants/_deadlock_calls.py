@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.invariants._deadlock_table import untaken
+from client.protocol.shown import name_shown, quoted
+from harness.invariants._deadlock_table import dropped, untaken
 from harness.invariants._fanouts import FanOut
 from harness.invariants._lockstep import UNPAUSED, GroupBook
 from harness.invariants._wakes import WakeBook
 from harness.trace.events import Record
 from mock_engines.events import RanksStuck, UtilityReplySent, UtilitySeen
+from mock_engines.meeting_log import call_named
 
 NOT_PAUSED = "not paused"
 
@@ -61,6 +63,7 @@ class CallTrail:
         self, rank: int, method: str, fan: FanOut | None
     ) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
         """One engine's part of a fan-out: short, lines, witness."""
+        method = name_shown(method)
         call_id = None if fan is None else fan.call_at(rank)
         seen = None if fan is None or call_id is None else fan.seen.get(call_id)
         if call_id is None or seen is None:
@@ -73,7 +76,8 @@ class CallTrail:
         witness = (seen, reply) if moved is None else (moved, seen, reply)
         if reply.event.failure is not None:
             short = f"engine {rank} refused {method} (#{reply.seq})"
-            return short, (f"engine {rank} answered #{seen.seq}: {reply.event.failure}",), witness
+            why = quoted(reply.event.failure)
+            return short, (f"engine {rank} answered #{seen.seq}: {why}",), witness
         short = f"engine {rank} answered {method} without entering (#{reply.seq})"
         line = f"engine {rank} answered #{seen.seq} at once (#{reply.seq})"
         if moved is not None and getattr(moved.event, "running", False):
@@ -93,7 +97,7 @@ class CallTrail:
         self, rank: int, method: str, seen: Record
     ) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
         assert isinstance(seen.event, UtilitySeen)
-        word = f"UTILITY {seen.event.call_id} {method}"
+        word = call_named(seen.event.call_id, seen.event.method)
         if self._tell(rank, taken=f"took {word}"):
             short = f"engine {rank} took {method} (#{seen.seq}), and has not answered it"
             return short, (short,), (seen,)
@@ -101,6 +105,11 @@ class CallTrail:
             short = f"engine {rank} has not taken {method} (#{seen.seq})"
             waits = "it lies in its mailbox, and the rank takes nothing while it waits"
             return short, (f"{short}: {waits}",), (seen,)
+        if gone := self._dropped(rank):
+            short = f"engine {rank} got {method} (#{seen.seq}), and has not answered it"
+            unknown = f"of the messages that it took the first {gone} are not kept"
+            line = f"{short}; whether it took it is not known: {unknown}"
+            return short, (line,), (seen,)
         state = self._group.states.get(rank)
         if not self._group.settled or (state is not None and (state.running or self._hangs(rank))):
             short = f"engine {rank} has not taken {method} (#{seen.seq})"
@@ -117,6 +126,11 @@ class CallTrail:
             for each, did, _ in event.log
             if each == rank
         )
+
+    def _dropped(self, rank: int) -> int:
+        """How many messages that it took nobody knows by name any more."""
+        told = [r.event for r in self._group.stuck if isinstance(r.event, RanksStuck)]
+        return max((dropped(event, rank) for event in told), default=0)
 
     def _hangs(self, rank: int) -> bool:
         """Whether it waits in some meeting."""

@@ -2,12 +2,14 @@
 
 A message that has *arrived* at a rank need not have been *taken*: it lies in the mailbox for as long
 as the rank is in an operation. So the two stand in columns of their own, each with the event of the
-arrival. What a rule of the scenario keeps from the loop is in neither.
+arrival. What a rule of the scenario keeps from the loop is in neither, and of many messages that were
+taken the oldest are not named: that one is not there shows nothing if any were dropped.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +24,7 @@ from mock_engines.events import (
     StartWaveSeen,
     UtilitySeen,
 )
+from mock_engines.meeting_log import abort_named, add_named, call_named, start_named
 
 ROWS_MAX = 8
 """Different rows that a report shows."""
@@ -54,6 +57,7 @@ class Row:
         did: kind of operation → how often it was entered.
         waits: the operation in which it is now; ``""``: none.
         took: messages that it took; ``untaken``: those that lie in its mailbox.
+        dropped: how many messages it took before these.
     """
 
     rank: int
@@ -61,11 +65,17 @@ class Row:
     waits: str
     took: tuple[Arrived, ...]
     untaken: tuple[Arrived, ...]
+    dropped: int = 0
 
     def cells(self, kinds: Sequence[str]) -> tuple[str, ...]:
         """All but the rank, as text."""
         numbers = (str(self.did[kind]) if kind in self.did else NOTHING for kind in kinds)
-        return (*numbers, self.waits or NOTHING, _some(self.took), _some(self.untaken))
+        return (
+            *numbers,
+            self.waits or NOTHING,
+            _some(self.took, self.dropped),
+            _some(self.untaken),
+        )
 
 
 def untaken(event: RanksStuck | RanksSpin, rank: int) -> tuple[str, ...]:
@@ -74,6 +84,11 @@ def untaken(event: RanksStuck | RanksSpin, rank: int) -> tuple[str, ...]:
         if each == rank:
             return tuple(word for entry in waits for word in _each(entry))
     return ()
+
+
+def dropped(event: RanksStuck | RanksSpin, rank: int) -> int:
+    """How many messages that a rank took its log no longer has."""
+    return dict(event.dropped).get(rank, 0)
 
 
 def rows_of(event: RanksStuck | RanksSpin, wakes: WakeBook) -> list[Row]:
@@ -117,12 +132,10 @@ def _row(event: RanksStuck | RanksSpin, wakes: WakeBook, rank: int) -> Row:
     words = [word for entry in did for word in _each(entry)]
     took = [word.removeprefix("took ") for word in words if word.startswith("took ")]
     left = [word for entry in lies for word in _each(entry)]
-    counts: dict[str, int] = {}
-    for word in words:
-        if not word.startswith("took "):
-            counts[word] = counts.get(word, 0) + 1
+    counts = dict(Counter(word for word in words if not word.startswith("took ")))
     arrived = _arrivals([*took, *left], wakes, rank)
-    return Row(rank, counts, _waits(event, rank), arrived[: len(took)], arrived[len(took) :])
+    waits, gone = _waits(event, rank), dropped(event, rank)
+    return Row(rank, counts, waits, arrived[: len(took)], arrived[len(took) :], gone)
 
 
 def _waits(event: RanksStuck | RanksSpin, rank: int) -> str:
@@ -144,13 +157,9 @@ def _arrivals(words: Sequence[str], wakes: WakeBook, rank: int) -> tuple[Arrived
     came: dict[str, list[Record]] = {}
     for record in sorted((*mine.adds, *mine.aborts, *mine.calls, *mine.seen), key=_seq):
         came.setdefault(_words(record.event), []).append(record)
-    found: list[Arrived] = []
-    for place, word in enumerate(words):
-        known = came.get(word, [])
-        number = list(words[:place]).count(word)
-        certain = len(known) == words.count(word)
-        found.append(Arrived(word, known[number] if certain else None))
-    return tuple(found)
+    here = Counter(words)
+    nexts = {word: iter(known) for word, known in came.items() if len(known) == here[word]}
+    return tuple(Arrived(word, next(nexts[word]) if word in nexts else None) for word in words)
 
 
 def _seq(record: Record) -> int:
@@ -161,14 +170,14 @@ def _words(event: object) -> str:
     """As the log of a rank has it."""
     match event:
         case AddSeen():
-            return f"ADD {event.request_id}"
+            return add_named(event.request_id)
         case AbortSeen():
-            return f"ABORT {' '.join(event.request_ids)}"
+            return abort_named(event.request_ids)
         case UtilitySeen():
-            return f"UTILITY {event.call_id} {event.method}"
+            return call_named(event.call_id, event.method)
         case _:
             assert isinstance(event, StartWaveSeen), "no other message is looked for"
-            return f"START_DP_WAVE {event.wave}"
+            return start_named(event.wave)
 
 
 def _ranks(ranks: Sequence[int]) -> str:
@@ -176,7 +185,9 @@ def _ranks(ranks: Sequence[int]) -> str:
     return f"{shown} …" if len(ranks) > ROWS_MAX else shown
 
 
-def _some(found: Sequence[Arrived]) -> str:
+def _some(found: Sequence[Arrived], before: int = 0) -> str:
+    """Messages of a cell. ``before``: how many there were that nobody knows by name."""
     shown = ", ".join(str(each) for each in found[-NAMED_MAX:])
-    more = len(found) - NAMED_MAX
-    return (f"{more} more, {shown}" if more > 0 else shown) or NOTHING
+    more = max(0, len(found) - NAMED_MAX) + before
+    unknown = f" ({before} of them not kept)" if before else ""
+    return (f"{more} more{unknown}, {shown}" if more else shown) or NOTHING

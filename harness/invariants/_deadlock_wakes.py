@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from client.events import FirstRequestHandled, WaveNoticeHandled
+from client.protocol.shown import name_shown
 from harness.invariants._deadlock_calls import CallTrail, of_op
-from harness.invariants._deadlock_table import untaken
+from harness.invariants._deadlock_table import dropped, untaken
 from harness.invariants._fanouts import FanOutBook
 from harness.invariants._lockstep import PAUSE_METHODS, UNPAUSED, GroupBook, named
 from harness.invariants._wakes import WakeBook
 from harness.trace.events import Record
 from mock_engines.events import RanksStuck, StartWaveIgnored, StartWaveSeen, UtilitySeen
+from mock_engines.meeting_log import start_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,7 @@ class WakeTrail:
             short = f"engine {rank} ended its wave (#{stopped.seq}) while its peers went on"
             would = "all ranks end the wave in the same exchange"
             return Reason(short, would, (short,), _there(began, stopped))
-        lies = untaken(stuck, rank)
-        short, lines, witness = self._arrived(rank, caller, wave, since, lies)
+        short, lines, witness = self._arrived(rank, caller, wave, since, stuck)
         if not lines:
             short, lines, witness = self._sent(rank, caller, wave, since)
         if began is not None and lines == self._woken_late(caller, began):
@@ -115,9 +115,9 @@ class WakeTrail:
         return tuple(lines)
 
     def _arrived(
-        self, rank: int, caller: int, wave: int, since: int, lies: Sequence[str]
+        self, rank: int, caller: int, wave: int, since: int, stuck: RanksStuck
     ) -> tuple[str, tuple[str, ...], tuple[Record, ...]]:
-        """What came to the rank itself, to no effect. ``lies``: in its mailbox."""
+        """What came to the rank itself, to no effect."""
         wakes = self._wakes.of(rank)
         for record in reversed(wakes.ignored):
             event = record.event
@@ -148,9 +148,7 @@ class WakeTrail:
             start = _start(seen.wave, seen.exclude)
             if wakes.began is None or wakes.began.seq < record.seq:
                 arrived = f"{start} reached engine {rank} (#{record.seq})"
-                taken = f"START_DP_WAVE {seen.wave}" not in lies
-                fate = "a rule kept it from its loop" if taken else "lies untaken in its mailbox"
-                line = f"{arrived}, and {fate}"
+                line = f"{arrived}, {_fate(stuck, rank, seen.wave)}"
                 return line, (line,), (record,)
         return "", (), ()
 
@@ -361,11 +359,23 @@ def _message(record: Record) -> str:
     event = record.event
     if isinstance(event, StartWaveSeen):
         return _start(event.wave, event.exclude)
-    return event.method if isinstance(event, UtilitySeen) else "an ADD"
+    return name_shown(event.method) if isinstance(event, UtilitySeen) else "an ADD"
 
 
 def _there(*records: Record | None) -> tuple[Record, ...]:
     return tuple(record for record in records if record is not None)
+
+
+def _fate(stuck: RanksStuck, rank: int, wave: int) -> str:
+    """What became of a START_DP_WAVE that arrived at a rank and did not make it run."""
+    if start_named(wave) in untaken(stuck, rank):
+        return "and lies untaken in its mailbox"
+    if gone := dropped(stuck, rank):
+        return (
+            "and did not make it run; whether it took it is not known: of the messages that it took"
+            f" the first {gone} are not kept"
+        )
+    return "and a rule kept it from its loop"
 
 
 def _start(wave: int, exclude: int | None) -> str:

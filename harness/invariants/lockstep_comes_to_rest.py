@@ -72,5 +72,11 @@ class ComesToRest(LockstepInvariant):
             f"{named(ranks)} run dummy steps without end: {reason.short}",
             expected=reason.would,
             seen="\n".join((*states_of(event.states), *table, *ways_of([reason]))),
-            witness=(*lying, *reason.witness, *cited([reason]), *self._in_vain[-1:], record),
+            witness=(
+                *lying,
+                *reason.witness,
+                *cited([reason], record),
+                *self._in_vain[-1:],
+                record,
+            ),
         )

@@ -102,7 +102,7 @@ class NoRankWaitsAlone(LockstepInvariant):
             witness=(
                 *lying,
                 *(r for reason in reasons for r in reason.witness),
-                *cited(reasons),
+                *cited(reasons, record),
                 record,
             ),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,8 @@ class Playing:
         if path.is_relative_to(builtin_dir()) or any(p.name == "scenarios" for p in path.parents):
             return None
         start = self._config.invocation_params.dir
-        named = [(start / arg.partition("::")[0]).resolve() for arg in self._config.args]
+        parts = [arg.partition("::")[0] for arg in self._config.args]
+        named = [Path(os.path.realpath(start / part)) for part in parts]
         folders = [folder for folder in named if folder.is_dir() and path.is_relative_to(folder)]
         return max(folders, key=lambda folder: len(folder.parts), default=None)
 

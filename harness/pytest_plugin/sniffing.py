@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from harness.reading import open_regular
+
 SUFFIXES = (".yaml", ".yml")
 KEYS = (b"title", b"promise", b"refs", b"steps")
 """Keys that each scenario has at its top level."""
@@ -27,7 +29,7 @@ def is_scenario(path: Path, *, named: bool) -> bool:
     try:
         if path.stat().st_size > BYTES_MAX and not named:
             return False
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             text = file.read(BYTES_MAX)
     except OSError:
         # pytest itself says what is wrong with a file that was named.

@@ -17,7 +17,7 @@ from harness.recording.redaction import MARK
 from harness.recording.release import ReleaseGuess
 from harness.recording.skeleton import SCHEMA, Skeleton
 from harness.reports.wording import counted
-from harness.scenario.loader import builtin_dir, load
+from harness.scenario.loader import builtin_dir, parse, scenario_id
 
 FRAMES = "frames.jsonl"
 GOLDEN = "golden"
@@ -61,7 +61,7 @@ def make(folder: Path, frames_file: Path, *, release: str | None, why: str, reda
     Raises:
         CaptureFileError: the capture cannot be read, or has no story.
         OSError: a file cannot be written.
-        ScenarioFileError: the scenario is not valid, which is a fault of ours.
+        ScenarioFileError: what is in it makes no valid scenario. Nothing is made then.
     """
     capture = capture_file.read_file(frames_file)
     if not capture.stories:
@@ -79,7 +79,6 @@ def make(folder: Path, frames_file: Path, *, release: str | None, why: str, reda
     for frame in story.frames:
         name = kind_of_frame(frame).name
         made.kinds[name] = made.kinds.get(name, 0) + 1
-    made.vectors = _golden(folder / GOLDEN, capture, story, redacted=redacted)
     skeleton = Skeleton(story.frames, profile_for(known))
     made.ranks, made.steps, made.notes = skeleton.ranks, skeleton.steps, skeleton.notes()
     told = [
@@ -87,9 +86,11 @@ def make(folder: Path, frames_file: Path, *, release: str | None, why: str, reda
         f" release {known} ({why}).",
         *(f"The file says: {note}." for note in capture.notes),
     ]
+    text = skeleton.text(told)
+    parse(text, folder / SCENARIO, name=scenario_id(folder / SCENARIO))
+    made.vectors = _golden(folder / GOLDEN, capture, story, redacted=redacted)
     shutil.copyfile(builtin_dir() / SCHEMA, folder / SCHEMA)
-    write_text(folder / SCENARIO, skeleton.text(told))
-    load(folder / SCENARIO)
+    write_text(folder / SCENARIO, text)
     return made
 
 

@@ -30,6 +30,7 @@ from client.protocol.transport import (
     Transport,
     UnknownPeerError,
 )
+from harness.capture.file import UNKNOWN_ENGINE
 from harness.capture.recording import (
     COORDINATOR_INPUT,
     COORDINATOR_OUTPUT,
@@ -44,7 +45,6 @@ from harness.recording.watching import Watch, drained
 
 LINGER_MS = 4_000
 """How long what has been taken from one side outlives the end of the other."""
-UNKNOWN_ENGINE = -1
 ROUTER = SocketOptions(mandatory=True, handover=True)
 LINGERS = SocketOptions(linger_ms=LINGER_MS)
 

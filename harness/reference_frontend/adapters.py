@@ -8,6 +8,7 @@ Source: protocol page, section 10; texts as measured.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,7 @@ class Adapters:
             resolved = Path(path).resolve(strict=True)
         except (OSError, RuntimeError, ValueError):  # not there, in a circle, no path
             return "must exist and be accessible"
-        if any(resolved.is_relative_to(Path(each).resolve()) for each in self._prefixes):
+        if any(resolved.is_relative_to(os.path.realpath(each)) for each in self._prefixes):
             return None
         return "must lie below one of the allowed prefixes"
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from client.engine_client import EngineClient
 from client.errors import ClientError, ProfileAlreadyActive
+from client.protocol.codec_values import U64_MAX
 from client.protocol.profiles import Profile
+from harness.numerals import number_of
 from harness.reference_frontend.adapters import Adapters
 from harness.reference_frontend.call import Call, Reply, json_reply, text_reply
 from harness.reference_frontend.generation import Generation
@@ -231,10 +233,13 @@ class Admin:
         if text is None:
             return default
         if not text.isascii() or not text.isdecimal():
-            param = None if since(self._profile, "0.32") else "mode"
             msg = f"{name}: invalid digit found in string"
-            raise self._query_refused(msg, param)
-        return int(text)
+            raise self._query_refused(msg, None if since(self._profile, "0.32") else "mode")
+        number = number_of(text, U64_MAX)
+        if number is None:
+            msg = f"{name}: number too large to fit in target type"
+            raise self._query_refused(msg, None if since(self._profile, "0.32") else "mode")
+        return number
 
     def _mode(self, call: Call, param: str | None) -> str:
         """Read a pause mode; up to 0.23 it is passed through unchecked."""

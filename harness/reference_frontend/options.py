@@ -23,10 +23,15 @@ from client.protocol.ids import RANKS_MAX
 from client.protocol.profiles import NEWEST, RELEASES, Profile, profile_for
 from client.protocol.strict_json import loads
 from harness.loopback import exposures_of
+from harness.reading import NotRegularError, TooLargeError, read_regular
 from harness.reports.annotations import defused
 from harness.reports.visible import visible
+from harness.shortened import shortened
 
 PORT_MAX = (1 << 16) - 1
+CONFIG_BYTES_MAX = 16 << 20
+"""Largest configuration of a model; real ones have some kilobytes."""
+_A_MODEL = "give a folder with a config.json, as a model has"
 _EXPERT_KEYS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 
@@ -81,9 +86,24 @@ def model_config(model: str) -> dict[str, Any]:
     """
     path = Path(model, "config.json")
     try:
-        config = loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        msg = f"cannot read the model's configuration {path}: {error}"
+        config = loads(read_regular(path, CONFIG_BYTES_MAX))
+    except FileNotFoundError as error:
+        msg = f"there is no config.json in the model folder {model}; {_A_MODEL}"
+        raise ValueError(msg) from error
+    except NotADirectoryError as error:
+        msg = f"the model {model} is no folder; {_A_MODEL}"
+        raise ValueError(msg) from error
+    except NotRegularError as error:
+        msg = f"{path} is no regular file; {_A_MODEL}"
+        raise ValueError(msg) from error
+    except TooLargeError as error:
+        msg = f"{path} is larger than {CONFIG_BYTES_MAX:,} bytes; {_A_MODEL}"
+        raise ValueError(msg) from error
+    except OSError as error:
+        msg = f"cannot read {path}: {error.strerror}"
+        raise ValueError(msg) from error
+    except ValueError as error:
+        msg = f"{path} is no JSON: {error}"
         raise ValueError(msg) from error
     if not isinstance(config, dict):
         msg = f"{path} holds no JSON object"
@@ -105,6 +125,15 @@ def _is_on(value: str | None) -> bool:
         return False
 
 
+def _ready_timeout(value: str | None) -> float:
+    """Seconds that engines have to be ready."""
+    try:
+        return READY_TIMEOUT_S if value is None else float(value)
+    except ValueError as error:
+        msg = f"VLLM_ENGINE_READY_TIMEOUT_S={shortened(value or '', 100)} is no number of seconds"
+        raise ValueError(msg) from error
+
+
 def _lora_prefixes(environment: Mapping[str, str]) -> tuple[str, ...] | None:
     if environment.get("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "").lower() not in ("1", "true"):
         return None
@@ -123,7 +152,7 @@ def settings_of(flags: Mapping[str, Any], environment: Mapping[str, str]) -> Ser
     vocabulary = config.get("vocab_size")
     ready = flags["engine_ready_timeout_secs"]
     if ready is None:
-        ready = float(environment.get("VLLM_ENGINE_READY_TIMEOUT_S", READY_TIMEOUT_S))
+        ready = _ready_timeout(environment.get("VLLM_ENGINE_READY_TIMEOUT_S"))
     return ServeSettings(
         profile=profile_for(flags["release"]),
         model=model,

@@ -17,7 +17,9 @@ LEVELS = ("error", "warning", "notice")
 SHOWN_MAX = 10
 """How many of one level GitHub shows for one step."""
 MESSAGE_MAX = 3_000
-"""Characters of one message; GitHub cuts longer ones."""
+"""Characters of one message as it is written; GitHub cuts longer ones."""
+_HALF = re.compile("%.?$")
+"""An escape that was cut."""
 _COMMAND = re.compile(r"(^|[\r\n])(\s*)::")
 
 
@@ -49,8 +51,9 @@ def command(annotation: Annotation) -> str:
         if annotation.line and annotation.column:
             properties.append(f"col={annotation.column}")
     properties.append(f"title={_property(annotation.title)}")
-    message = visible(annotation.message[:MESSAGE_MAX])
-    return defused_inside(f"::{annotation.level} {','.join(properties)}::{_data(message)}")
+    message = defused_inside(_data(visible(annotation.message)))
+    message = _HALF.sub("", message[:MESSAGE_MAX])
+    return defused_inside(f"::{annotation.level} {','.join(properties)}::{message}")
 
 
 def _data(text: str) -> str:

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from client.errors import error_tree
+from harness.numerals import number_of
 from harness.scenario.finding import Finding
 from harness.scenario.model import (
     CountExpect,
@@ -271,7 +272,7 @@ def error_names() -> tuple[str, ...]:
 def _error(path: Path, name: str) -> Iterator[Finding]:
     coded = {"Grpc" + code.title().replace("_", "") for code in _GRPC_CODES}
     numbered = name.removeprefix("HttpError")
-    by_status = name != numbered and numbered.isdigit() and int(numbered) in _HTTP_STATUS
+    by_status = name != numbered and number_of(numbered, max(_HTTP_STATUS)) in _HTTP_STATUS
     if name in error_names() or name in coded or by_status:
         return
     yield Finding(

@@ -6,8 +6,8 @@ Four stages, and the first that fails speaks alone: read (size, encoding), parse
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from harness.formats import SCENARIO, Form, refusal
 from harness.invariants import discover
+from harness.reading import NotRegularError, TooLargeError, read_regular
 from harness.scenario.checks import Vocabulary, check
 from harness.scenario.explain import explain
 from harness.scenario.finding import Finding
@@ -87,22 +88,19 @@ def read_text(path: Path) -> str:
         ScenarioFileError: it cannot be read, is too large, no UTF-8, or empty.
     """
     try:
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):
-            kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-            raise ScenarioFileError(path, "", [Problem(f"this is {kind}")])
-        with path.open("rb") as file:
-            raw = file.read(FILE_BYTES_MAX + 1)
+        raw = read_regular(path, FILE_BYTES_MAX)
     except FileNotFoundError as error:
         raise ScenarioFileError(path, "", [Problem("no such file")]) from error
+    except NotRegularError as error:
+        kind = "a folder" if error.errno == errno.EISDIR else "not a regular file"
+        raise ScenarioFileError(path, "", [Problem(f"this is {kind}")]) from error
+    except TooLargeError as error:
+        expected = f"at most {FILE_BYTES_MAX} bytes (1 MiB)"
+        problem = Problem("the file is too large", expected=expected)
+        raise ScenarioFileError(path, "", [problem]) from error
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise ScenarioFileError(path, "", [Problem(f"cannot read the file: {reason}")]) from error
-    if len(raw) > FILE_BYTES_MAX:
-        problem = Problem(
-            "the file is too large", expected=f"at most {FILE_BYTES_MAX} bytes (1 MiB)"
-        )
-        raise ScenarioFileError(path, "", [problem])
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -465,6 +465,9 @@ class Step(Strict):
             named = ", ".join(sorted(self.model_fields_set)) or "nothing"
             msg = f"a step has exactly one verb, this one has {named}"
             raise ValueError(msg)
+        if getattr(self, self.verb) is None:
+            msg = f"{self.verb!r} needs a value"
+            raise ValueError(msg)
         return self
 
     @cached_property

@@ -31,6 +31,14 @@ Path = tuple[str | int, ...]
 LINE_BREAKS = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 """What PyYAML counts as the end of a line."""
 
+_WIDE_ESCAPE = re.compile(r"\\U[0-9A-Fa-f]{8}")
+_SCANNER_FAULTS = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError),
+    *(TypeError, ValueError),
+)
+"""What PyYAML may raise on a text besides its own errors, e.g. ``OverflowError`` on an escape beyond
+Unicode, ``ValueError`` on a directive with thousands of digits."""
+
 NULL = re.compile(r"~|null|Null|NULL|")
 TRUE = re.compile(r"true|True|TRUE")
 FALSE = re.compile(r"false|False|FALSE")
@@ -241,6 +249,10 @@ def parse_yaml(text: str) -> tuple[Any, Positions]:
         raise YamlProblemError(
             _problem(error), _place(error.problem_mark or error.context_mark)
         ) from error
+    except _SCANNER_FAULTS as error:
+        # The reader stands where it gave up; the marks of its errors say the same.
+        assert loader is not None, "only scanning raises these"
+        raise _unread(text, loader.get_mark()) from error
     finally:
         if loader is not None:
             loader.dispose()
@@ -248,6 +260,17 @@ def parse_yaml(text: str) -> tuple[Any, Positions]:
     if node is None:
         return None, converter.positions
     return converter.convert(node, ()), converter.positions
+
+
+def _unread(text: str, mark: yaml.Mark) -> YamlProblemError:
+    """What PyYAML gives up over at ``mark`` without an error of its own."""
+    place = _place(mark)
+    found = _WIDE_ESCAPE.match(text, max(mark.index - 2, 0))
+    if found is None:
+        return YamlProblemError("invalid YAML: the parser cannot read what stands here", place)
+    # The reader stands behind the two signs that begin the escape.
+    msg = f"the escape {found[0]} is no character: the last one is \\U0010FFFF"
+    return YamlProblemError(msg, Place(place.line, place.column - 2))
 
 
 def _problem(error: yaml.MarkedYAMLError) -> str:

@@ -100,7 +100,12 @@ def _elsewhere(path: Path) -> bool:
 
 def is_builtin(path: Path) -> bool:
     """Whether a file is one of the built-in scenarios, however it is named."""
-    return path.resolve().is_relative_to(builtin_dir().resolve())
+    return _real(path).is_relative_to(_real(builtin_dir()))
+
+
+def _real(path: Path) -> Path:
+    """Where a path leads; one that leads in a circle is no error yet, reading it is."""
+    return Path(os.path.realpath(path))
 
 
 def _resolve(name: str) -> list[Found]:
@@ -152,7 +157,7 @@ def _unique(chosen: Iterable[Found]) -> list[Found]:
     by_id: dict[str, Found] = {}
     for found in chosen:
         first = by_id.setdefault(found.id, found)
-        if first.path.resolve() != found.path.resolve():
+        if _real(first.path) != _real(found.path):
             msg = f"two files have the id '{found.id}': {first.path} and {found.path}"
             raise SelectionError(msg, "rename one of them")
     return list(by_id.values())

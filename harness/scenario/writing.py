@@ -14,18 +14,21 @@ from typing import Any
 
 import yaml
 
+from harness.reports.visible import printable
 from harness.scenario.positions import (
     FALSE,
     FLOAT,
     INT,
-    LINE_BREAKS,
     NOT_FINITE,
     NULL,
     TRUE,
 )
+from harness.shortened import shortened
 
 WIDTH = 96
 """Columns that a line may take."""
+COMMENT_CHARS_MAX = 4_096
+"""Longest comment that is made of a text of somebody else."""
 KEYS = (
     *("format", "title", "promise", "refs", "profiles", "known", "needs", "invariants", "trials"),
     *("explore", "topology", "engines", "connect_fails", "steps", "open_at_end"),
@@ -50,6 +53,12 @@ class _Dumper(yaml.SafeDumper):
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
         super().increase_indent(flow, False)
+
+    def write_double_quoted(self, text: Any, split: Any = True) -> None:
+        """Write a text, with signs that steer whoever shows the file as escapes."""
+        readable, self.allow_unicode = self.allow_unicode, text.isprintable()
+        super().write_double_quoted(text, split)
+        self.allow_unicode = readable
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
         """The tag that a plain scalar would be read with."""
@@ -80,7 +89,21 @@ def scenario_text(data: Mapping[str, Any], comments: Iterable[str] = ()) -> str:
     dumper.serialize(node)
     dumper.close()
     dumper.dispose()
-    return "".join(f"# {line}".rstrip() + "\n" for line in comments) + out.getvalue()
+    return "".join(f"{comment(line)}\n" for line in comments) + out.getvalue()
+
+
+def comment(text: str) -> str:
+    """One line of a file that is a comment, whatever text it holds.
+
+    Names of files, notes of a capture and messages of errors are written above scenarios. A line feed in
+    one would begin a line of YAML; a sign that YAML forbids would make the file unreadable.
+    """
+    return f"# {one_line(text)}".rstrip()
+
+
+def one_line(text: str) -> str:
+    """A text of somebody else as part of a comment: one line, printable, of bounded length."""
+    return shortened(printable(text), COMMENT_CHARS_MAX)
 
 
 def _lay_out(node: yaml.Node, column: int, indent: int, *, opened: bool = False) -> None:
@@ -93,8 +116,9 @@ def _lay_out(node: yaml.Node, column: int, indent: int, *, opened: bool = False)
         opened: it does not, whatever room there is.
     """
     if not isinstance(node, yaml.CollectionNode):
-        if isinstance(node, yaml.ScalarNode) and LINE_BREAKS.search(node.value):
-            # Escaped: PyYAML folds some of them where it quotes in another way.
+        if isinstance(node, yaml.ScalarNode) and not str(node.value).isprintable():
+            # Escaped: PyYAML folds line breaks where it quotes in another way, and lets pass what turns
+            # the order of a line round.
             node.style = '"'
         return
     node.flow_style = not opened and column + _width(node) <= WIDTH

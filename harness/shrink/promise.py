@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.attempt import Attempt, expectation_name
 from harness.verdict import VIOLATED
 
-_STEP = re.compile(re.escape(expectation_name(0)).replace("0", r"(\d+)"))
+_STEP = re.compile(re.escape(expectation_name(0)).replace("0", r"([0-9]{1,9})"))
 
 
 @dataclass(frozen=True, slots=True)

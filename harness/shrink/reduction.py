@@ -15,7 +15,7 @@ from harness.replay import OpenFailure, ReplayKind, replayed
 from harness.reports.wording import order_lines
 from harness.runner import cached_target
 from harness.scenario.loader import parse
-from harness.scenario.writing import scenario_text
+from harness.scenario.writing import comment, scenario_text
 from harness.shrink.budget import Budget
 from harness.shrink.filing import filed
 from harness.shrink.promise import Promise
@@ -240,6 +240,6 @@ def write_reduced(reduced: Reduced, out: Path | None) -> tuple[Path, Path]:
     """
     failure = write_failure(reduced.failure, out)
     scenario = failure.with_suffix(".yaml")
-    comments = "".join(f"# {line}\n" for line in reduced.heading)
+    comments = "".join(f"{comment(line)}\n" for line in reduced.heading)
     write_own(scenario, comments + reduced.text)
     return scenario, failure

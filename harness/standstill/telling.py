@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from client.protocol.shown import name_shown
 from harness.expectations import VIOLATED, Op, Outcome, describe_match
+from harness.reports.visible import printable
 from harness.reports.wording import counted
 from harness.results import ENDS
 from harness.scenario.model import EngineStep, EventMatch, Scenario, Step
 from harness.standstill.gates import opener, waiters
-from harness.standstill.work import Held, WorkBook, halt_of
+from harness.standstill.work import Held, WorkBook, fate_of, halt_of
 from harness.trace.events import (
     CallEnded,
     CallStarted,
@@ -100,7 +102,7 @@ def tell(stand: Stand) -> Outcome:
     calls = list(_open_calls(stand, book))
     what = [*lines, *(line for line, _ in calls)]
     if not lines and stand.step.engine is None:
-        what.append(_nothing_holds(stand, open_calls=bool(calls)))
+        what.append(_nothing_holds(stand, book, open_calls=bool(calls)))
     lockstep = [f"  {state}" for state in stand.states]
     seen = "\n".join((first, *(f"  {line}" for line in what), *lockstep))
     numbers = {*near, *shown, *(seq for _, seq in calls if seq is not None)}
@@ -178,7 +180,8 @@ def _events(stand: Stand, wanted: EventMatch, count: int) -> tuple[str, list[int
         return f"{text}, and no other `{wanted.event}` either", []
     others = f"{len(alike)} × `{wanted.event}` that {'is' if len(alike) == 1 else 'are'} another"
     last = alike[-1]
-    return f"{text}; {others}, the last #{last.seq} {describe(last.event)}", [last.seq]
+    shown = printable(describe(last.event))
+    return f"{text}; {others}, the last #{last.seq} {shown}", [last.seq]
 
 
 def _some(names: Sequence[str]) -> str:
@@ -231,12 +234,17 @@ def _held(stand: Stand, rank: int, held: Held) -> tuple[str, list[str]]:
     """One message that an engine has not answered: line, gates."""
     event = held.record.event
     if isinstance(event, UtilitySeen):
-        what, verb, had = f"`{event.method}` (#{held.seq})", "answered", "its reply to "
+        method = name_shown(event.method)
+        what, verb, had = f"`{method}` (#{held.seq})", "answered", "its reply to "
     else:
         what, verb, had = f"{_request(stand, held.record)} (#{held.seq})", "ended", ""
     halt = halt_of(held, stand.closed)
     if halt.ignored:
         return f"engine {rank} ignores {what}: `{halt.ignored}`", []
+    if halt.silent:
+        does = {"answered": "answers", "ended": "ends"}[verb]
+        why = f"nothing that its rule does {does} it ({halt.silent})"
+        return f"engine {rank} has not {verb} {what}: {why}", []
     if not halt.text:
         return f"engine {rank} has not {verb} {what}", []
     opens = "" if halt.gate is None else opener(stand.scenario, halt.gate, stand.index)
@@ -250,7 +258,7 @@ def _request(stand: Stand, record: Record) -> str:
         if op.kind == "call" and stand.matches(record, EventMatch(event="add", request=name)):
             return f"request `{name}`"
     assert isinstance(record.event, AddSeen)
-    return f"request `{record.event.request_id}`"
+    return f"request `{name_shown(record.event.request_id)}`"
 
 
 def _at_gate(stand: Stand, gate: str, *, told: bool) -> Iterator[str]:
@@ -294,15 +302,17 @@ def _fate(stand: Stand, book: WorkBook, op: Op) -> str:
     ]
     if not added:
         return ": no engine has got it"
-    at = {each.seq for _, each in book.held()}
-    if any(record.seq in at for record in added):
-        return ""
-    return f": its engine is through with it (ADD #{added[-1].seq}), its caller is not told"
+    return fate_of(added, book)
 
 
-def _nothing_holds(stand: Stand, *, open_calls: bool) -> str:
+def _nothing_holds(stand: Stand, book: WorkBook, *, open_calls: bool) -> str:
     """No engine and no gate holds it up: say what that leaves."""
-    rest = "every engine has answered what it got, and nobody waits at a gate"
+    lost = [each for each in book.left.values() if each.why == "died"]
+    if lost:
+        number = counted(len(lost), "message")
+        rest = f"no engine holds a message ({number} went with an engine), nobody waits at a gate"
+    else:
+        rest = "every engine has answered what it got, and nobody waits at a gate"
     if open_calls:
         return f"{rest}: what is missing is the frontend's to do"
     whose = "of its own accord" if stand.black_box else "by a timer"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -29,6 +30,13 @@ from mock_engines.events import (
 from mock_engines.matching import Message, Plan, RuleBook, names_of
 from mock_engines.specs import script_for
 
+Why = Literal["answered", "aborted", "died"]
+ANSWERS: dict[str, frozenset[str]] = {
+    "utility": frozenset({"default", "reply", "reply_with", "fail", "raw"}),
+    "add": frozenset({"default", "stream", "output", "finish_only", "raw"}),
+}
+"""Kind of a message → actions that may answer it, or end the request."""
+
 
 class Held(msgspec.Struct):
     """A message that an engine has got, and not answered.
@@ -49,10 +57,23 @@ class Held(msgspec.Struct):
         return self.record.seq
 
 
+class Left(msgspec.Struct, frozen=True):
+    """Why an engine no longer holds a message.
+
+    Attributes:
+        why: ``answered``, ``aborted`` or ``died``: its engine did.
+        record: the event that shows it.
+    """
+
+    why: Why
+    record: Record
+
+
 class WorkBook:
     """Engines as a trace shows them; rules count what arrives as the engines themselves do.
 
     Attributes:
+        left: number of the event of an arrival → why the message is held no more.
         calls: rank → call id → the call; ``requests``: rank → request id → the request.
         joined, dead, stalled: rank → since when.
     """
@@ -62,6 +83,7 @@ class WorkBook:
         self._rules: dict[int, RuleBook] = {}
         self.calls: dict[int, dict[int, Held]] = {}
         self.requests: dict[int, dict[str, Held]] = {}
+        self.left: dict[int, Left] = {}
         self.joined: dict[int, Record] = {}
         self.dead: dict[int, Record] = {}
         self.stalled: dict[int, Record] = {}
@@ -92,19 +114,19 @@ class WorkBook:
                 plan = self._plan(rank, Message("utility", call=call), (), event)
                 self.calls.setdefault(rank, {})[call_id] = Held(record, plan)
             case UtilityReplySent(engine=rank, call_id=call_id):
-                self.calls.get(rank, {}).pop(call_id, None)
+                self._let_go(self.calls.get(rank, {}).pop(call_id, None), "answered", record)
             case AddSeen(engine=rank, request_id=request_id):
                 names = names_of(request_id, event.external_id)
                 plan = self._plan(rank, Message("add"), names, event)
                 self.requests.setdefault(rank, {})[request_id] = Held(record, plan)
             case OutputSent(engine=rank):
-                self._output(rank, event)
+                self._output(rank, event, record)
             case FinishedOnlySent(engine=rank, request_ids=ids):
-                self._forget(rank, ids)
+                self._forget(rank, ids, "answered", record)
             case AbortSeen(engine=rank, request_ids=ids):
                 names = tuple(name for each in ids for name in self._names(rank, each))
                 self._plan(rank, Message("abort", request_ids=ids), names, event)
-                self._forget(rank, ids)
+                self._forget(rank, ids, "aborted", record)
             case StartWaveSeen(engine=rank):
                 self._plan(rank, Message("start_wave"), (), event)
             case _:
@@ -115,15 +137,19 @@ class WorkBook:
         external = None if known is None else getattr(known.record.event, "external_id", None)
         return names_of(request_id, external)
 
-    def _output(self, rank: int, event: OutputSent) -> None:
+    def _output(self, rank: int, event: OutputSent, record: Record) -> None:
         if event.finish is not None:
-            self._forget(rank, (event.request_id,))
+            self._forget(rank, (event.request_id,), "answered", record)
         elif (held := self.requests.get(rank, {}).get(event.request_id)) is not None:
             held.tokens += len(event.tokens)
 
-    def _forget(self, rank: int, request_ids: Iterable[str]) -> None:
+    def _forget(self, rank: int, request_ids: Iterable[str], why: Why, record: Record) -> None:
         for request_id in request_ids:
-            self.requests.get(rank, {}).pop(request_id, None)
+            self._let_go(self.requests.get(rank, {}).pop(request_id, None), why, record)
+
+    def _let_go(self, held: Held | None, why: Why, record: Record) -> None:
+        if held is not None:
+            self.left[held.seq] = Left(why, record)
 
     def _life(self, record: Record) -> None:
         match record.event:
@@ -132,8 +158,13 @@ class WorkBook:
                 self.dead.pop(rank, None)
             case EngineDied(engine=rank) | EngineRemoved(engine=rank):
                 self.dead[rank] = record
-                for gone in (self.calls, self.requests, self.stalled):
-                    gone.pop(rank, None)
+                gone = (
+                    *self.calls.pop(rank, {}).values(),
+                    *self.requests.pop(rank, {}).values(),
+                )
+                for held in gone:
+                    self._let_go(held, "died", record)
+                self.stalled.pop(rank, None)
             case EngineStalled(engine=rank):
                 self.stalled[rank] = record
             case EngineResumed(engine=rank):
@@ -148,12 +179,14 @@ class Halt(msgspec.Struct, frozen=True):
     Attributes:
         text: in words, such as ``at gate `g```; ``""``: not known.
         gate: at which it waits.
-        key: the action that answers nothing, as the file has it.
+        ignored: the action that keeps the message from changing anything, as the file has it.
+        silent: all that a rule does with it is none of what could answer it: the actions.
     """
 
     text: str = ""
     gate: str | None = None
     ignored: str = ""
+    silent: str = ""
 
 
 def halt_of(held: Held, closed: Iterable[str]) -> Halt:
@@ -168,6 +201,9 @@ def halt_of(held: Held, closed: Iterable[str]) -> Halt:
             return found
         if action.delay_ms is not None:
             delays = f"in, or behind, `delay_ms: {action.delay_ms}`"
+    if not any(action.verb in ANSWERS[held.plan.message.kind] for action in held.plan.actions):
+        verbs = dict.fromkeys(f"`{action.verb}`" for action in held.plan.actions)
+        return Halt(silent=", ".join(verbs) or "it does nothing")
     return Halt(delays)
 
 
@@ -187,3 +223,21 @@ def _at(action: Action, tokens: int, waits: set[str]) -> Halt | None:
     if stream.finish is None:
         return Halt(f"without an end (`finish: null`), {sent}")
     return None
+
+
+def fate_of(added: Sequence[Record], book: WorkBook) -> str:
+    """Say what became of a request, as a clause; ``""`` while an engine holds it.
+
+    ``added``: its arrivals at engines, of which there is one at least.
+    """
+    at = {each.seq for _, each in book.held()}
+    if any(record.seq in at for record in added):
+        return ""
+    came = f"ADD #{added[-1].seq}"
+    left = book.left[added[-1].seq]
+    if left.why == "died":
+        gone = "was taken away" if isinstance(left.record.event, EngineRemoved) else "died"
+        return f": its engine {gone} with it ({came}, gone since #{left.record.seq})"
+    if left.why == "aborted":
+        return f": its engine was told to abort it ({came}, ABORT #{left.record.seq})"
+    return f": its engine is through with it ({came}), its caller is not told"

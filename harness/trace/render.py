@@ -32,7 +32,9 @@ SENT: dict[type, str] = {
     mock.RawSent: "raw frames",
 }
 _SAID_ELSEWHERE = {
-    (cls, name) for cls in (mock.RanksStuck, mock.RanksSpin) for name in ("states", "log", "met")
+    (cls, name)
+    for cls in (mock.RanksStuck, mock.RanksSpin)
+    for name in ("states", "log", "met", "dropped")
 }
 """Long, and what a verdict shows line by line; the event's JSON has it."""
 _PLAIN = {mock.RankMoved}

@@ -173,8 +173,14 @@ class Pace(Strict):
         return self.step_ms[0], self.step_ms[-1]
 
 
-NEED_A_VALUE = frozenset({"open", "stall", "raw"})
-"""Actions that mean nothing where nothing stands behind them."""
+MEAN_SOMETHING_ALONE = frozenset(
+    {
+        *("reply", "reply_with"),  # the value ``null``
+        *("stream", "output", "stats", "flood"),  # with all that they have by default
+        *("wave_complete", "start_wave"),  # of the engine's own wave
+    }
+)
+"""Actions that may have ``null`` behind them, or nothing; of all others it is a slip."""
 
 
 class Action(Strict):
@@ -213,7 +219,7 @@ class Action(Strict):
             named = ", ".join(sorted(self.model_fields_set)) or "nothing"
             msg = f"an action has exactly one key, this one has {named}"
             raise ValueError(msg)
-        if self.verb in NEED_A_VALUE and getattr(self, self.verb) is None:
+        if self.verb not in MEAN_SOMETHING_ALONE and getattr(self, self.verb) is None:
             msg = f"{self.verb!r} needs a value"
             raise ValueError(msg)
         return self

@@ -49,7 +49,7 @@ def begin():
     signal.signal(signal.SIGTTOU, signal.SIG_DFL)
 
 
-job = subprocess.Popen([sys.executable, "-m", "harness", *sys.argv[4:]], preexec_fn=begin)
+job = subprocess.Popen([sys.executable, *sys.argv[4:]], preexec_fn=begin)
 os.write(tells, b"%d\\n" % job.pid)
 while True:
     _, status = os.waitpid(job.pid, os.WUNTRACED)
@@ -63,6 +63,25 @@ while True:
 os.tcsetpgrp(0, os.getpid())
 os.write(tells, b"ended %d\\n" % os.waitstatus_to_exitcode(status))
 """
+
+SLOW_SPAWN = """
+import _posixsubprocess
+import os
+
+fork_exec = _posixsubprocess.fork_exec
+
+
+def slowly(words, files, *more):
+    _posixsubprocess.fork_exec = fork_exec
+    return fork_exec(words, [b"/no-such-program"] * 1_000_000 + [os.fsencode(files[0])], *more)
+
+
+if __name__ == "__main__":
+    _posixsubprocess.fork_exec = slowly
+    from harness.cli import entry
+    entry.main()
+"""
+"""Its first child takes a second or more to find the program that it is to be."""
 
 
 class Job:
@@ -113,14 +132,16 @@ class Job:
 
 
 @contextmanager
-def job(folder: Path, *words: str, place: str = "fg") -> Iterator[tuple[Job, Marked]]:
+def job(
+    folder: Path, *words: str, place: str = "fg", program: tuple[str, ...] = ("-m", "harness")
+) -> Iterator[tuple[Job, Marked]]:
     marked = Marked()
     (folder / "t").mkdir()
     terminal, inside = os.openpty()
     heard, orders = os.pipe()
     tells, told = os.pipe()
     shell = subprocess.Popen(
-        [sys.executable, "-c", SHELL, str(heard), str(told), place, *words],
+        [sys.executable, "-c", SHELL, str(heard), str(told), place, *program, *words],
         cwd=folder,
         stdin=inside,
         stdout=inside,
@@ -175,6 +196,24 @@ def test_ctrl_z_and_fg_change_no_result_and_leave_the_terminal_as_it_was(
         results = json.loads((tmp_path / "r.json").read_text())["results"]
         assert {one["status"] for one in results} <= {"held", "not_judged"}
         assert list((tmp_path / "t").iterdir()) == []
+
+
+def has_child(pid: int) -> bool:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text() != ""
+
+
+def test_ctrl_z_while_a_worker_is_started_stops_the_command(tmp_path: Path) -> None:
+    """A child that is stopped before it is a program of its own must not hold its parent."""
+    (tmp_path / "slow.py").write_text(SLOW_SPAWN)
+    with job(tmp_path, *SIMULATED, program=(str(tmp_path / "slow.py"),)) as (run, marked):
+        pid = begin(run)
+        while not has_child(pid):
+            os.sched_yield()
+        run.types(b"\x1a")
+        assert run.told() == f"stopped {signal.SIGTSTP.value}"
+        run.order()
+        assert run.told() == "ended 0", run.shown.decode()
+        assert all_end(marked, 5.0)
 
 
 def test_job_in_the_background_waits_until_it_may_write_and_goes_on_in_front(

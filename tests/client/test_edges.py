@@ -25,7 +25,7 @@ from client.protocol.messages import (
     UtilityOutput,
 )
 from client.protocol.profiles import profile_for
-from client.protocol.shown import cut, shown_frames
+from client.protocol.shown import NAME_CHARS_MAX, cut, name_shown, shown_frames
 from client.requests import RequestRegistry
 from client.routing import Routing
 from client.startup import coordinator_address
@@ -425,6 +425,25 @@ def test_frames_are_shown_by_their_beginning_and_their_number(frames, shown):
 )
 def test_text_is_quoted_up_to_its_bound_and_says_how_long_it_was(length, shown):
     assert cut("x" * length) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("chatcmpl-" + "0" * 32 + "-0123abcd", "chatcmpl-" + "0" * 32 + "-0123abcd"),
+        ("sleep", "sleep"),
+        ("", "''"),
+        ("a b", "'a b'"),
+        ("a\n#1", r"'a\n#1'"),
+        ("a\u202eb", r"'a\u202eb'"),
+        ("a\ud800", r"'a\ud800'"),
+        ("a" * 300_000 + "z" * 200_000, f"{'a' * 32}…{'z' * 32}"),
+        (f"{' ' * 70}x", f"'{' ' * 32}…{' ' * 31}x'"),
+    ],
+)
+def test_name_is_shown_as_one_short_word(name, shown):
+    assert name_shown(name) == shown
+    assert len(shown) <= NAME_CHARS_MAX + 3
 
 
 def test_error_of_the_codec_that_the_client_does_not_know_is_refused():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgpack
 import pytest
+from click.testing import CliRunner
 
 from client.config import Bootstrapped, ClientConfig, validate
 from client.errors import ClientError
@@ -21,9 +22,19 @@ from client.protocol.messages import CallId, UtilityCall
 from client.protocol.profiles import NEWEST, profile_for
 from client.protocol.strict_json import loads
 from harness import failure as failures
+from harness import journal
+from harness.capture import file as capture_file
+from harness.capture.recording import TO_ENGINE, Frame
+from harness.capture.take import Capture, Story
+from harness.cli import decode_cmd, last_failed
+from harness.cli.main import cli
+from harness.cli.output import CommandError
 from harness.failure import FailureFileError, read_failure
+from harness.reading import TooLargeError
+from harness.reference_frontend.options import model_config
 from harness.reports.inputs import files as report_files
 from harness.scenario import loader
+from harness.scenario import writing as scenario_writing
 from harness.scenario.loader import ScenarioFileError
 from harness.scenario.positions import YamlProblemError, parse_yaml
 from harness.shortened import shortened
@@ -209,8 +220,83 @@ def report_bytes(n, monkeypatch, tmp_path):
     return taken(report_files.InputError, report_files.read_json, path)
 
 
+def capture_bytes(n, monkeypatch, tmp_path):
+    monkeypatch.setattr(capture_file, "FILE_BYTES_MAX", 5_000)
+    monkeypatch.setattr(decode_cmd, "FILE_BYTES_MAX", 5_000)
+    n += 5_000 - (256 << 20)
+    path = tmp_path / "some.capture"
+    with path.open("w", encoding="utf-8") as file:
+        capture_file.write(Capture("0", "sim", NEWEST, (), ()), file)
+    path.write_text(path.read_text("utf-8").rstrip().ljust(n), encoding="utf-8")
+    read = taken(capture_file.CaptureFileError, capture_file.read_file, path)
+    frame = tmp_path / "frame"
+    frame.write_bytes(b"\x00" * n)
+    for name, given in ((str(frame), None), ("-", b"\x00" * n)):
+        done = CliRunner().invoke(cli, ["decode", "--binary", name], input=given)
+        assert ("larger than 5000 bytes" in done.output, done.exit_code == 2) == (not read,) * 2
+    return read
+
+
+def journal_bytes(n, monkeypatch, tmp_path):
+    monkeypatch.setattr(journal, "FILE_BYTES_MAX", 1_000)
+    path, line = tmp_path / "cells.jsonl", b'{"a": 1}'
+    path.write_bytes(line.ljust(n - (256 << 20) + 999) + b"\n")
+    if not taken(TooLargeError, lambda: journal.Journal(path, fresh=False).close()):
+        journal.Journal(path, fresh=True).close()
+        return path.stat().st_size > 0
+    return True
+
+
+def last_failed_bytes(n, monkeypatch, tmp_path):
+    monkeypatch.setattr(last_failed, "FILE_BYTES_MAX", 1_000)
+    last_failed.remember(tmp_path, [last_failed.Failed("a/b", "/a/b.yaml")])
+    path = tmp_path / last_failed.FILE_NAME
+    path.write_text(path.read_text("utf-8").ljust(n - (16 << 20) + 1_000), encoding="utf-8")
+    return taken(CommandError, last_failed.recall, tmp_path)
+
+
 def message_chars(n, _monkeypatch, _tmp_path):
     return shortened("x" * n) == "x" * n
+
+
+def capture_with(tmp_path, **changes):
+    path = tmp_path / "numbers.capture"
+    frame = Frame(0, 0, 0, "input", TO_ENGINE, (b"\x00",))
+    story = Story("s", "t", "played", "", NEWEST, (frame,), ())
+    with path.open("w", encoding="utf-8") as file:
+        for line in capture_file.lines_of(Capture("0", "sim", NEWEST, (), (story,))):
+            known = {key: value for key, value in changes.items() if "socket" in line}
+            file.write(json.dumps({**line, **known}) + "\n")
+    return taken(capture_file.CaptureFileError, capture_file.read_file, path)
+
+
+def capture_rank(n, _monkeypatch, tmp_path):
+    assert capture_with(tmp_path, engine=capture_file.UNKNOWN_ENGINE)
+    assert not capture_with(tmp_path, engine=capture_file.UNKNOWN_ENGINE - 1)
+    return capture_with(tmp_path, engine=n)
+
+
+def capture_number(n, _monkeypatch, tmp_path):
+    assert not capture_with(tmp_path, n=-1)
+    assert not capture_with(tmp_path, time_us=-1)
+    assert capture_with(tmp_path, time_us=n) == capture_with(tmp_path, n=n)
+    return capture_with(tmp_path, n=n)
+
+
+def capture_nesting(n, _monkeypatch, tmp_path):
+    value = []
+    for _ in range(n - 2):
+        value = [value]
+    return capture_with(tmp_path, more=value)
+
+
+def comment_chars(n, _monkeypatch, _tmp_path):
+    return scenario_writing.comment("x" * n) == f"# {'x' * n}"
+
+
+def config_bytes(n, _monkeypatch, tmp_path):
+    (tmp_path / "config.json").write_text("{}".ljust(n), encoding="utf-8")
+    return taken(ValueError, model_config, str(tmp_path))
 
 
 TRIALS = {
@@ -230,6 +316,14 @@ TRIALS = {
     "harness.tape.CHOICES_MAX": tape_choices,
     "harness.targets.adapter.agreed.LINE_BYTES_MAX": adapter_line,
     "harness.targets.adapter.process.LINES_MAX": adapter_lines,
+    "harness.capture.file.FILE_BYTES_MAX": capture_bytes,
+    "harness.journal.FILE_BYTES_MAX": journal_bytes,
+    "harness.cli.last_failed.FILE_BYTES_MAX": last_failed_bytes,
+    "harness.capture.file.ENGINE_MAX": capture_rank,
+    "harness.capture.parts.NESTING_MAX": capture_nesting,
+    "harness.capture.parts.NUMBER_MAX": capture_number,
+    "harness.scenario.writing.COMMENT_CHARS_MAX": comment_chars,
+    "harness.reference_frontend.options.CONFIG_BYTES_MAX": config_bytes,
     "harness.reports.inputs.files.BYTES_MAX": report_bytes,
     "harness.shortened.MESSAGE_CHARS_MAX": message_chars,
 }

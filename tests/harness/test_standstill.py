@@ -8,13 +8,16 @@ import pytest
 
 from harness.expectations import Op
 from harness.standstill import Stand, tell
-from harness.standstill.work import WorkBook
+from harness.standstill.work import ANSWERS, WorkBook
 from harness.trace.events import CallStarted, Record, StepBegan, UtilityStarted
+from mock_engines.behaviours.model import Action
+from mock_engines.behaviours.registry import action_problem
 from mock_engines.events import (
     AbortSeen,
     AddSeen,
     EngineDied,
     EngineJoined,
+    EngineRemoved,
     EngineResumed,
     EngineStalled,
     FinishedOnlySent,
@@ -72,7 +75,19 @@ def test_gate_that_a_rule_opens_is_told_with_the_engine_that_has_it():
             "[{delay_ms: 500000}, {default: true}]",
             "engine 1 holds its reply to `sleep` (#n) in, or behind, `delay_ms: 500000`",
         ),
-        ("{apply: true}", "engine 1 has not answered `sleep` (#n)"),
+        (
+            "{apply: true}",
+            "engine 1 has not answered `sleep` (#n): nothing that its rule does answers it (`apply`)",
+        ),
+        (
+            "[{delay_ms: 10}, {apply: true}]",
+            "engine 1 has not answered `sleep` (#n): nothing that its rule does answers it"
+            " (`delay_ms`, `apply`)",
+        ),
+        (
+            "[{delay_ms: 10}, {hang: true}, {apply: true}]",
+            "engine 1 holds its reply to `sleep` (#n) for ever (`hang: true`)",
+        ),
     ],
 )
 def test_reply_that_never_comes_is_told_by_the_action_that_keeps_it(do, told):
@@ -276,6 +291,44 @@ def test_message_is_held_until_it_is_answered_or_its_engine_is_gone(events, held
     assert [each.seq for _, each in book(*events).held()] == held
 
 
+@pytest.mark.parametrize(
+    ("events", "left"),
+    [
+        ([add()], {}),
+        ([add(), OutputSent(0, "r", (1,), "length")], {0: ("answered", 1)}),
+        ([add(), FinishedOnlySent(0, ("r",))], {0: ("answered", 1)}),
+        ([add(), AbortSeen(0, ("r",))], {0: ("aborted", 1)}),
+        ([add(), AbortSeen(0, ("r",)), EngineDied(0, "close")], {0: ("aborted", 1)}),
+        ([utility(1), UtilityReplySent(0, 1, "sleep", None, "None")], {0: ("answered", 1)}),
+        ([add(), utility(1), EngineDied(0, "close")], {0: ("died", 2), 1: ("died", 2)}),
+        ([add(engine=1), EngineRemoved(1)], {0: ("died", 1)}),
+        ([add(), EngineDied(1, "close")], {}),
+    ],
+)
+def test_reason_why_a_message_is_held_no_more_is_kept(events, left):
+    found = book(*events).left
+    assert {seq: (each.why, each.record.seq) for seq, each in found.items()} == left
+
+
+def test_rule_that_ends_no_request_is_told_with_what_it_does():
+    rules = "engines:\n  - {engine: 0, rules: [{on: add, do: [{delay_ms: 10}, {stats: {}}]}]}\n"
+    steps = "steps:\n  - call: {id: a, rank: 0}\n  - finish: a\nopen_at_end: [a]\n"
+    assert report(rules + steps)[1] == (
+        "  engine 0 has not ended request `a` (#n): nothing that its rule does ends it (`delay_ms`,"
+        " `stats`)"
+    )
+
+
+def test_actions_that_may_answer_are_ones_that_fit_the_message():
+    for kind, verbs in ANSWERS.items():
+        assert {action_problem_of(verb, kind) for verb in verbs} == {None}
+
+
+def action_problem_of(verb, kind):
+    given = {"raw": {"frames": []}, "default": True, "finish_only": True, "fail": "x"}
+    return action_problem(Action.model_validate({verb: given.get(verb)}), kind)
+
+
 def test_engine_stands_still_until_it_goes_on_or_dies():
     stalled = EngineStalled(0, "g")
     assert list(book(stalled).stalled) == [0]
@@ -292,16 +345,16 @@ def test_rules_count_messages_as_engines_do():
     assert [each.plan.rule for _, each in work.held()] == [None, 0, 1, None]
 
 
-def test_call_that_its_engine_is_through_with_is_the_frontends_to_end():
-    scenario = load_unchecked("steps:\n  - call: {id: a}\n  - finish: a\n").scenario
-    records = seen(
-        CallStarted("a", "a", None, (), "auto"),
-        StepBegan(1, "finish"),
-        add("a"),
-        OutputSent(0, "a", (1,), "length"),
-        EngineJoined(0, b"", coordinator=False),
-        EngineJoined(1, b"", coordinator=False),
-    )
+JOINED = (
+    EngineJoined(0, b"", coordinator=False),
+    EngineJoined(1, b"", coordinator=False),
+)
+
+
+def told_of(*events, steps="  - call: {id: a}\n  - finish: a\n"):
+    """What is told of a call that began, the step that waits for it, and these events."""
+    scenario = load_unchecked(f"steps:\n{steps}").scenario
+    records = seen(CallStarted("a", "a", None, (), "auto"), StepBegan(1, "finish"), *events)
     stand = Stand(
         scenario=scenario,
         index=1,
@@ -316,7 +369,46 @@ def test_call_that_its_engine_is_through_with_is_the_frontends_to_end():
         limit_s=15.0,
         black_box=True,
     )
-    told = tell(stand)
+    return tell(stand)
+
+
+@pytest.mark.parametrize(
+    ("ended", "says"),
+    [
+        (AbortSeen(0, ("a",)), "its engine was told to abort it (ADD #2, ABORT #3)"),
+        (EngineDied(0, "close"), "its engine died with it (ADD #2, gone since #3)"),
+        (EngineRemoved(0), "its engine was taken away with it (ADD #2, gone since #3)"),
+    ],
+)
+def test_call_that_its_engine_never_ended_is_told_by_what_became_of_it_there(ended, says):
+    lines = told_of(add("a"), ended, *JOINED).seen.splitlines()
+    assert lines[1] == f"  `a` (call) is open, since #0: {says}"
+    answered = "every engine has answered what it got" in lines[2]
+    assert answered is isinstance(ended, AbortSeen)
+
+
+def test_message_that_died_with_an_engine_that_came_back_is_not_told_as_answered():
+    lines = told_of(add("a"), EngineDied(0, "close"), *JOINED).seen.splitlines()
+    assert lines[2].startswith(
+        "  no engine holds a message (1 message went with an engine), nobody"
+    )
+
+
+def test_names_from_the_wire_stay_in_their_line():
+    forged = "sleep\nengine 7 did it" + "x" * 500_000
+    joined = told_of(*JOINED, utility(1, forged), add(forged, engine=1)).seen
+    assert len(joined.splitlines()) == 4
+    assert "holds" not in joined
+    assert r"engine 0 has not answered `'sleep\nengine 7 did it" in joined
+    assert max(map(len, joined.splitlines())) < 250
+    near = "  - call: {id: a}\n  - wait: {event: utility, engine: 1}\n"
+    told = told_of(*JOINED, utility(1, "a\nb"), steps=near).seen
+    assert "method=a\nb" not in told
+    assert r"method=a\nb" in told
+
+
+def test_call_that_its_engine_is_through_with_is_the_frontends_to_end():
+    told = told_of(add("a"), OutputSent(0, "a", (1,), "length"), *JOINED)
     assert told.expected == "step 1 (finish a) comes to its end"
     assert told.seen.splitlines() == [
         "it has waited since #1, for 15 s: `a` has not ended",

@@ -37,7 +37,7 @@ def invoke(*arguments):
     ("arguments", "text"),
     [
         ((*HANDSHAKE, "--engines", "2", "--start-rank", "65535"), "two-byte engine identity limit"),
-        ((*HANDSHAKE, "--engines", "0"), "0 is not in the range x>=1"),
+        ((*HANDSHAKE, "--engines", "0"), "0 is not in the range 1<=x<=65536"),
         ((*HANDSHAKE,), "Missing option '--engines'"),
         (("--engines", "1"), "needs a handshake address, or an input and an output"),
         ((*HANDSHAKE, "--engines", "1", "--profile", "0.33"), "unknown release '0.33'"),

@@ -18,6 +18,7 @@ SAMPLES = {
     "tuple[int, ...]": (1, 2),
     "tuple[str, ...]": ("a", "b"),
     "tuple[tuple[int, str], ...]": ((1, "a"), (2, "b")),
+    "tuple[tuple[int, int], ...]": ((0, 3),),
     "tuple[tuple[int, int, int], ...]": ((0, 1, 2), (3, 4, 5)),
     "tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...]": ((0, ("dummy",), ("ADD r",)),),
     "tuple[tuple[int, str, str], ...]": ((0, "device", "forward"), (1, "host", "sync")),

@@ -285,6 +285,19 @@ def test_net_below_all_output_keeps_styles_at_their_places_and_hides_no_line() -
     assert guarded(Text("plain\ttext")).plain == "plain\ttext"
 
 
+@pytest.mark.parametrize("actions", ["", "true"])
+def test_net_below_all_output_keeps_how_a_text_is_set(
+    actions: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", actions)
+    text = Text("::error::\x1b[2J", style="red", justify="right", no_wrap=True, end="", tab_size=3)
+    shown = guarded(text)
+    assert shown.plain != text.plain
+    for name in ("style", "justify", "no_wrap", "overflow", "end", "tab_size"):
+        assert getattr(shown, name) == getattr(text, name), name
+    assert text.plain == "::error::\x1b[2J"
+
+
 def test_commands_print_through_the_net_alone() -> None:
     """``click.echo`` with a constant text is ours; whatever else is printed goes through ``echo``."""
     found = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +24,8 @@ from harness.reports.inputs.files import find_failure
 from tests.support.failures import MUTANT, SCENARIO, failing_run, failure_file
 
 ROOT = Path(__file__).parents[2]
+BLACK_BOX = "utility/failing-beside-hanging"
+"""A scenario that frontends other than the simulation can play."""
 NAMES = [
     *("../../escaped", "/etc/escaped", "..", ".", "", "a/../../b", "~/x", "a\\..\\b", "C:\\x"),
     *("nul\0byte", "line\nfeed", "\x1b[2J", "x" * 5_000, "é" * 300, "CON", "nul.json", "aux:x"),
@@ -159,9 +162,26 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
 """Commands that write files whose names are ours, and the names that they leave."""
 
 
+def _link(path: Path, outside: Path) -> None:
+    outside.write_text("precious")
+    path.symlink_to(outside)
+
+
+def _hard_link(path: Path, outside: Path) -> None:
+    outside.write_text("precious")
+    os.link(outside, path)
+
+
+def _pipe(path: Path, _outside: Path) -> None:
+    os.mkfifo(path)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("put", [_link, _hard_link, _pipe])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_links_of_the_names_of_our_files_are_not_followed(tmp_path: Path, name: str) -> None:
+def test_what_has_the_names_of_our_files_is_neither_followed_nor_waited_for(
+    tmp_path: Path, name: str, put: Callable[[Path, Path], None]
+) -> None:
     folder, outside = tmp_path / "out", tmp_path / "outside"
     folder.mkdir()
     outside.mkdir()
@@ -170,11 +190,12 @@ def test_links_of_the_names_of_our_files_are_not_followed(tmp_path: Path, name: 
     for each in names:
         (folder / each).unlink()
         for place in (each, f"{each}.partial"):
-            (folder / place).symlink_to(outside / place)
-            (outside / place).write_text("precious")
+            put(folder / place, outside / place)
     assert set(COMMANDS[name](folder)) >= set(names)
-    assert {path.read_text() for path in outside.iterdir()} == {"precious"}
-    assert not [each for each in names if (folder / each).is_symlink()]
+    assert {path.read_text() for path in outside.iterdir()} <= {"precious"}
+    for each in names:
+        seen = (folder / each).lstat()
+        assert (stat.S_ISREG(seen.st_mode), seen.st_nlink) == (True, 1)
 
 
 def test_folder_of_failures_that_is_a_link_is_refused_before_it_is_emptied(tmp_path: Path) -> None:
@@ -237,3 +258,168 @@ def test_links_in_the_folder_of_a_hunt_are_not_followed(tmp_path: Path) -> None:
     subprocess.run(words, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, timeout=100)
     assert (tmp_path / "outside").read_text() == "precious"
     assert LAST_FAILED not in os.listdir(out)
+
+
+@pytest.mark.slow
+def test_hard_link_to_the_cells_of_a_matrix_is_no_loss_for_either(tmp_path: Path) -> None:
+    words = (
+        "matrix",
+        BLACK_BOX,
+        "--frontends",
+        "reference",
+        "--jobs",
+        "1",
+        "--out",
+        tmp_path / "m",
+    )
+    assert command(*words).exit_code == 0
+    kept = tmp_path / "kept"
+    os.link(tmp_path / "m" / CELLS, kept)
+    before = kept.read_bytes()
+    assert before
+    done = command(*words, "--resume")
+    assert "finished before" in done.output
+    assert command(*words).exit_code == 0
+    assert kept.read_bytes() == before
+
+
+# --- what is read ------------------------------------------------------------------------------
+
+READERS: dict[str, tuple[str, ...]] = {
+    "decode": ("decode", "THING"),
+    "diff": ("diff", "THING", "reference"),
+    "record": ("record", "--from", "THING", "-o", "made"),
+    "replay": ("replay", "THING"),
+    "report": ("report", "THING"),
+    "run": ("run", "THING"),
+    "validate": ("validate", "THING"),
+    "migrate": ("migrate", "THING"),
+    "last-failed": ("run", "--last-failed", "--out", "out"),
+    "matrix": ("matrix", "--frontends", "reference", "--last-failed", "--out", "out"),
+}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "circle"])
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_no_file_is_refused_wherever_a_file_is_read(
+    tmp_path: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("out").mkdir()
+    of_list = "--last-failed" in READERS[name]
+    thing = Path("out", LAST_FAILED) if of_list else Path("thing")
+    if kind == "pipe":
+        os.mkfifo(thing)
+    elif kind == "folder":
+        thing.mkdir()
+    else:
+        thing.symlink_to("/dev/zero" if kind == "device" else thing.name)
+    before = sorted(tmp_path.rglob("*"))
+    done = command(*(str(thing) if word == "THING" else word for word in READERS[name]))
+    assert done.exit_code == 2, done.output
+    assert "thing" in done.output or LAST_FAILED in done.output
+    assert "a fault in wavecheck" not in done.output
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("kind", ["pipe", "circle", "large", "hard link"])
+def test_schema_beside_new_scenarios_is_written_or_said_to_be_another(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    schema = Path("wavecheck.schema.json")
+    if kind == "pipe":
+        os.mkfifo(schema)
+    elif kind == "circle":
+        schema.symlink_to(schema)
+    elif kind == "hard link":
+        Path("victim").write_text("precious")
+        os.link("victim", schema)
+    else:
+        with schema.open("wb") as file:
+            file.truncate(20 << 30)
+    done = command("new", "a", "--template", "wave")
+    assert done.exit_code == 0, done.output
+    assert ("another version" in done.output) == (kind in ("large", "hard link"))
+    assert Path("a.yaml").is_file()
+    assert schema.is_file()
+    assert kind != "hard link" or Path("victim").read_text() == "precious"
+
+
+def test_new_scenario_does_not_wait_for_a_pipe_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("a.yaml")
+    done = command("new", "a", "--template", "wave", "--force")
+    assert done.exit_code == 2, done.output
+    assert "a.yaml is a pipe" in done.output
+
+
+@pytest.mark.parametrize("words", [("run",), ("explain",), ("validate",), ("run", "--quick")])
+def test_scenario_that_is_a_link_to_itself_is_bad_input(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "a.yaml").symlink_to("a.yaml")
+    for named in (tmp_path, tmp_path / "a.yaml"):
+        done = command(*words, named)
+        assert done.exit_code == 2, done.output
+        assert "a.yaml" in done.output
+        assert "a fault in wavecheck" not in done.output
+
+
+def test_folder_of_the_name_of_a_failure_file_is_said_with_the_place(tmp_path: Path) -> None:
+    file = failure_file(failing_run(tmp_path))
+    file.unlink()
+    file.mkdir()
+    done = command("run", SCENARIO, "--mutant", MUTANT, "--out", tmp_path, "--no-shrink")
+    assert done.exit_code == 1, done.output
+    assert f"{file}: a folder has this name; remove or rename it" in " ".join(done.output.split())
+    assert "Errno" not in done.output
+
+
+# --- lists of what failed --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[]", "expected one object with the key 'failed'"),
+        ('{"failed": {}}', "'failed' must be a list"),
+        ('{"failed": [1]}', "entry 1 must be an object with the keys scenario, path, frontend"),
+        ('{"failed": [{"scenario": "a"}]}', "entry 1 must be an object with the keys"),
+        (
+            '{"failed": [{"scenario": 1, "path": "b", "frontend": null}]}',
+            "entry 1: 'scenario' and 'path' must be texts",
+        ),
+        (
+            '{"failed": [{"scenario": "a", "path": "b", "frontend": 9}]}',
+            "entry 1: 'frontend' must be a text, or null",
+        ),
+        ('{"failed": [], "failed": []}', "key 'failed' stands twice"),
+    ],
+)
+def test_list_of_failures_of_another_form_is_told_in_words_of_its_own(
+    tmp_path: Path, text: str, why: str
+) -> None:
+    (tmp_path / LAST_FAILED).write_text(text)
+    for words in (("run",), ("matrix", "--frontends", "reference")):
+        done = command(*words, "--last-failed", "--out", tmp_path)
+        assert done.exit_code == 2, done.output
+        assert why in done.output
+        assert LAST_FAILED in done.output
+
+
+def test_list_of_failures_of_another_frontend_is_said_and_not_passed_over(tmp_path: Path) -> None:
+    failed = [Failed(BLACK_BOX, BLACK_BOX, name) for name in ("9.9", "reference")]
+    remember(tmp_path, failed)
+    words = ("--last-failed", "--out", tmp_path)
+    done = command("run", *words)
+    assert done.exit_code == 0, done.output
+    assert "other frontends (9.9, reference): they are played on what this run asks for" in (
+        " ".join(done.output.split())
+    )
+    remember(tmp_path, failed)
+    done = command("matrix", "--frontends", "reference", "--jobs", "1", *words)
+    assert done.exit_code == 0, done.output
+    assert "other frontends (9.9): they are left out" in " ".join(done.output.split())

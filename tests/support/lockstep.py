@@ -66,11 +66,12 @@ def stuck(
     elsewhere: tuple[tuple[int, str, str], ...] = (),
     log: Log = (),
     met: str = "",
+    dropped: tuple[tuple[int, int], ...] = (),
 ) -> RanksStuck:
     """Ranks hang; states are of no account."""
     states = ("engine 0: waits in it", "engine 1: waits for a message")
     rank = entered[0][0]
-    return RanksStuck(rank, group, entered, missing, states, for_good, elsewhere, log, met)
+    return RanksStuck(rank, group, entered, missing, states, for_good, elsewhere, log, met, dropped)
 
 
 def spin(*pausing: int, log: Log = (), met: str = "") -> RanksSpin:

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from client.protocol.strict_json import loads
 from harness import formats
 from harness.failure import FailureFile, FailureFileError, read_failure
 from harness.formats import refusal
+from harness.reading import TooLargeError, open_regular, read_regular
 
 BYTES_MAX = 256 << 20
 """A larger file is no report of ours."""
@@ -105,23 +107,22 @@ def read_json(path: Path) -> dict[str, Any]:
         InputError: the file cannot be read, is too large, cut off, or no JSON object.
     """
     try:
-        with path.open("rb") as file:
-            raw = file.read(BYTES_MAX + 1)
+        raw = read_regular(path, BYTES_MAX)
+    except TooLargeError as error:
+        msg = f"{path}: {error.strerror}; this is no report of wavecheck"
+        raise InputError(msg) from error
     except OSError as error:
         msg = f"{path}: cannot be read: {error.strerror or error}"
         raise InputError(msg) from error
-    if len(raw) > BYTES_MAX:
-        msg = f"{path}: larger than {BYTES_MAX >> 20} MiB; this is no report of wavecheck"
-        raise InputError(msg)
     try:
-        document = json.loads(raw.decode("utf-8"))
+        document = loads(raw.decode("utf-8"))
     except json.JSONDecodeError as error:
         msg = f"{path}:{error.lineno}:{error.colno}: is not JSON: {error.msg}"
         if error.pos >= len(error.doc.rstrip()):
             msg = f"{path}:{error.lineno}:{error.colno}: ends in the middle of its JSON"
             raise InputError(msg, "the file was cut off: let the command write it again") from error
         raise InputError(msg) from error
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+    except ValueError as error:
         msg = f"{path}: is not JSON: {error}"
         raise InputError(msg) from error
     if not isinstance(document, dict):
@@ -189,7 +190,7 @@ def _candidates(path: Path) -> Iterator[Path]:
 def _looks_like_a_failure(file: Path) -> bool:
     """Whether its beginning is that of a failure file; other files of a folder are not ours."""
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             beginning = opened.read(_BEGINNING)
     except OSError:
         return True  # reading it whole then says what is wrong

@@ -14,8 +14,8 @@ from harness.trace.render import SEEN, SENT
 CALLERS, CLIENT, COORDINATOR, HARNESS = "callers", "client", "coordinator", "harness"
 """Lanes beside those of the engines."""
 
-_LINE = re.compile(r"#(\d+)  t=(-?\d+\.\d+)s  (.+)", re.DOTALL)
-_ENGINE = re.compile(r"engine (-?\d+)(:| <-| ->) (.+)", re.DOTALL)
+_LINE = re.compile(r"#([0-9]{1,18})  t=(-?[0-9]{1,15}\.[0-9]{1,15})s  (.+)", re.DOTALL)
+_ENGINE = re.compile(r"engine (-?[0-9]{1,400})(:| <-| ->) (.+)", re.DOTALL)
 _CALLER = re.compile(r"caller (.*?): (.+)", re.DOTALL)
 _OTHER = re.compile(r"(coordinator|client|frontend|harness): (.+)", re.DOTALL)
 _LANE_OF = {

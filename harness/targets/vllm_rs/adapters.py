@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from harness.numerals import number_of
 from harness.targets.vllm_rs.admin_routes import Request
 
 
@@ -35,6 +36,5 @@ class Adapters:
 
     def _name(self, adapter: str) -> str:
         """Return the name of an adapter given by id or by name."""
-        if adapter.isdecimal() and 1 <= int(adapter) <= len(self._names):
-            return self._names[int(adapter) - 1]
-        return adapter
+        number = number_of(adapter, len(self._names))
+        return self._names[number - 1] if number else adapter

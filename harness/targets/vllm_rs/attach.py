@@ -12,8 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from client.protocol.ids import RANKS_MAX
+from harness.numerals import number_of
 from harness.scenario.model import Topology
 from harness.scenario.problems import did_you_mean, one_of
+from harness.shortened import shortened
 from harness.targets.vllm_rs.http_wire import UNIX_SOCKET
 
 KEYS: Mapping[str, str] = {
@@ -164,7 +167,7 @@ def _flaw(address: str, over_tcp: str, over_unix: str) -> str | None:
     found = _HOST_PORT.fullmatch(address.removeprefix(over_tcp))
     if found is None:
         return ""
-    if not 0 < int(found["port"]) <= _PORT_MAX:
+    if not number_of(found["port"], _PORT_MAX):
         return f" (a port is a number from 1 to {_PORT_MAX}, not {found['port']})"
     return None
 
@@ -211,9 +214,10 @@ def _is_unix(address: str) -> bool:
 
 
 def _number(key: str, value: str) -> int:
-    if not value.isdecimal() or (key == "engines" and int(value) < 1):
-        msg = (
-            f"--attach: {key}={value} is no number of {'engines' if key == 'engines' else 'a rank'}"
-        )
+    what, least = ("of engines", 1) if key == "engines" else ("of a rank", 0)
+    most = RANKS_MAX - 1 + least
+    number = number_of(value, most)
+    if number is None or number < least:
+        msg = f"--attach: {key}={shortened(value, 100)} is no number {what} ({least} to {most:,})"
         raise AttachError(msg)
-    return int(value)
+    return number

@@ -17,6 +17,7 @@ from client.aio import DeadlineExceeded, cancel_and_wait, with_deadline
 from client.coordinator_process import ExternalCoordinator
 from client.protocol.profiles import Profile
 from client.protocol.transport import Transport, TransportError
+from harness.reading import regular_descriptor
 from harness.scenario.model import Topology
 from harness.targets.base import Emit, ProcessUse, StartFailed, TargetError
 from harness.targets.coordinator_handle import CoordinatorHandle
@@ -200,7 +201,7 @@ class AttachedLife:
     def _follow(self, path: str) -> None:
         """Read what is written to the log from now on."""
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = regular_descriptor(path)
         except OSError as error:
             msg = f"cannot read the log {path}: {error.strerror}"
             raise TargetError(msg) from error

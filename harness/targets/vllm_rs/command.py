@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from client.protocol.strict_json import loads
 from harness.targets.vllm_rs.model_folder import LORA_FOLDER
 from harness.targets.vllm_rs.releases import at_least
 
@@ -169,7 +170,7 @@ def json_arguments(arguments: Iterable[str]) -> dict[str, Any]:
 
 def _value(text: str) -> Any:
     try:
-        return json.loads(text)
+        return loads(text, lenient=True)
     except ValueError:
         return text
 

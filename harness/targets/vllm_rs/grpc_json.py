@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.numerals import number_of
 from harness.targets.vllm_rs.grpc_messages import ENUMS, MESSAGES, Field
 
 Path = tuple[str | int, ...]
@@ -116,11 +117,11 @@ def _whole(kind: str, value: Any, path: Path) -> Iterator[Flaw]:
     low, high = _INT_BOUNDS[kind]
     expected = f"a whole number from {low} to {high} ({kind})"
     if kind in _WIDE and isinstance(value, str):
-        digits = value.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit()):
+        size = number_of(value.removeprefix("-"), max(high, -low))
+        if size is None:
             yield _wrong(path, value, expected)
             return
-        value = int(value)
+        value = -size if value.startswith("-") else size
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         yield _wrong(path, value, expected)
 

@@ -157,3 +157,16 @@ def test_every_truncation_of_a_wave_is_refused(release):
 def test_short_message_cannot_claim_a_long_array(newest):
     with pytest.raises(DecodeError, match="not msgpack"):
         newest.decode_outputs([b"\xdd\x7f\xff\xff\xff"])
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"\x91" * 5_000, "nest deeper than 128 levels"),
+        (b"\x91" * 200 + b"\xc0", "nest deeper than 128 levels"),
+        (b"\xc1", "not msgpack: FormatError: a byte that begins no value"),
+    ],
+)
+def test_refusal_by_the_library_has_a_reason(newest, body, reason):
+    with pytest.raises(DecodeError, match=reason):
+        newest.decode_outputs([body])

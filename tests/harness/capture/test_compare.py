@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import replace
 
@@ -96,6 +97,8 @@ def test_bodies_are_compared_key_by_key_without_times_and_ids(capture_of):
         }
         return edited(capture, events=(*story.events, event))
 
+    deep = {"a": functools.reduce(lambda inner, _: [inner], range(900), 1)}
+    assert compare(answer(**deep), answer(**deep)).answers == ()
     first = answer(id="cmpl-0123456789abcdef", created=1_790_000_000, data=[{"n": 1}])
     second = answer(id="cmpl-fedcba9876543210", created=1_790_000_009, data=[{"n": 2}])
     (change,) = compare(first, second).answers

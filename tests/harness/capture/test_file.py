@@ -7,7 +7,14 @@ import json
 
 import pytest
 
-from harness.capture.file import CaptureFileError, is_capture, read, read_file, write
+from harness.capture.file import (
+    UNKNOWN_ENGINE,
+    CaptureFileError,
+    is_capture,
+    read,
+    read_file,
+    write,
+)
 
 STORIES = ("capture/03-leave", "capture/14-admin-answers")
 
@@ -46,6 +53,17 @@ def changed(key, **values):
     return change
 
 
+def raw(old, new):
+    """Change the first message as text, into what no writer of JSON writes."""
+
+    def change(lines):
+        line = json.dumps(json.loads(lines[2]))
+        assert old in line
+        return [*lines[:2], line.replace(old, new), *lines[3:]]
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -68,6 +86,13 @@ def changed(key, **values):
         (changed("socket", socket="door"), "line 3: 'socket' is 'door'; expected"),
         (changed("socket", frames=["0"]), "line 3: frame 1 is '0'; expected an even"),
         (changed("story", status="odd"), "line 2: 'status' is 'odd'; expected"),
+        (changed("socket", n=-5), "line 3: 'n' is -5; expected a whole number from 0 to"),
+        (changed("socket", time_us=-1), "line 3: 'time_us' is -1; expected a whole number from 0"),
+        (changed("socket", engine=-3), "line 3: 'engine' is -3; expected a whole number from -1"),
+        (changed("socket", engine=65_536), "'engine' is 65536; expected a whole number from -1"),
+        (raw('"n": 0', f'"n": {"1" * 5_000}'), "line 3: no JSON of a capture: a whole number has"),
+        (raw('"n": 0', '"n": 0, "n": 1'), "line 3: no JSON of a capture: key 'n' stands twice"),
+        (raw('"n": 0', '"n": NaN'), "line 3: no JSON of a capture: NaN is no JSON number"),
         (changed("event", fields=None), "'fields' is null; expected an object"),
     ],
 )
@@ -83,3 +108,20 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\n")
     with pytest.raises(CaptureFileError, match="binary is no capture: it is not UTF-8"):
         read_file(tmp_path / "binary")
+
+
+def test_message_of_an_unknown_engine_is_read(lines):
+    read_back = read(io.StringIO("\n".join(changed("socket", engine=UNKNOWN_ENGINE)(lines))))
+    assert read_back.stories[0].frames[0].engine == UNKNOWN_ENGINE
+
+
+def test_error_about_a_long_text_is_not_as_long(lines):
+    with pytest.raises(CaptureFileError) as caught:
+        read(
+            io.StringIO(
+                "\n".join(
+                    changed("end", end="x", frames=0)(changed("story", story="y" * 100_000)(lines))
+                )
+            )
+        )
+    assert len(str(caught.value)) < 3_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -73,3 +74,22 @@ def test_a_file_that_is_no_capture_is_wrong_use(tmp_path):
     done = CliRunner().invoke(golden.main, [str(tmp_path / "x"), "--into", str(tmp_path / "g")])
     assert done.exit_code == 2
     assert "line 1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "Expecting property name"),
+        ('{"wavecheck_golden": 2, "vectors": []}', "no golden vectors of format 1"),
+        ('{"wavecheck_golden": 1, "wavecheck_golden": 1}', "stands twice"),
+        (f'{{"wavecheck_golden": {"1" * 5_000}}}', "more than 4,300 digits"),
+        ('{"wavecheck_golden": 1, "vectors": [{"first_release": "9"}]}', "'first_release' is '9'"),
+        ('{"wavecheck_golden": 1, "vectors": [7]}', "expected an object, found 7"),
+        ("[]", "expected an object"),
+    ],
+)
+def test_file_that_holds_no_vectors_is_named(text, words, tmp_path):
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(ValueError, match=re.escape(words)) as caught:
+        load(tmp_path)
+    assert str(tmp_path / "bad.json") in str(caught.value)

@@ -55,7 +55,7 @@ def golden(**vector):
         (b"02 920000\n0g\n", "line 2: frame '0g' is neither hexadecimal nor"),
         (b"{", "begins like JSON and is none"),
         (b'{"a": 1}', "neither a capture nor"),
-        (b'{"a": ' + b"[" * 200_000, "too many brackets"),
+        (b'{"a": ' + b"[" * 200_000, "nest too deep"),
         (b'{"wavecheck_golden": 2, "vectors": []}', "format 2; this version reads format 1"),
         (b'{"wavecheck_golden": 1}', "'vectors' is missing; expected a list"),
         (b'{"wavecheck_golden": 1, "vectors": {}}', "'vectors' is {}; expected a list"),

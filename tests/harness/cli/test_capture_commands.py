@@ -114,6 +114,34 @@ def test_wrong_use_is_refused_with_2(run, arguments, words):
     assert words in " ".join(done.stderr.split())
 
 
+@pytest.mark.parametrize(
+    ("key", "text", "words"),
+    [
+        ("engine", "1" * 5_000, "line 3: no JSON of a capture: a whole number has more than 4,300"),
+        ("engine", "1" * 4_000, "expected a whole number from -1 to 65,535"),
+        ("engine", "-3", "'engine' is -3; expected a whole number from -1 to 65,535"),
+        ("n", "-5", "'n' is -5; expected a whole number from 0"),
+        ("n", '0,"n":1', "key 'n' stands twice in one object"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command", [("decode",), ("diff", "good"), ("record", "-o", "o", "--from")]
+)
+def test_number_that_no_capture_has_is_refused_with_its_line(run, command, key, text, words):
+    captured(run, "0.33.0", "good")
+    lines = Path("good").read_text("utf-8").splitlines(keepends=True)
+    value = json.loads(lines[2])[key]
+    assert f'"{key}":{value},' in lines[2]
+    lines[2] = lines[2].replace(f'"{key}":{value},', f'"{key}":{text},')
+    Path("bad").write_text("".join(lines), "utf-8")
+    done = run(*command, "bad")
+    assert done.exit_code == 2, done.output
+    told = " ".join(done.stderr.split())
+    assert words in told
+    assert "bad: line 3: " in told
+    assert not Path("o").exists()
+
+
 # --- diff -----------------------------------------------------------------------------------
 
 

@@ -342,6 +342,7 @@ def test_cluster_without_workers_is_refused_with_what_to_do(
         "tcp://host:1",
         "dask://host:0",
         "dask://host:70000",
+        "dask://host:" + "1" * 5_000,
         "dask://a b:1",
     ],
 )

@@ -139,6 +139,26 @@ def test_name_that_a_shell_would_split_is_quoted_in_commands(invoke: Invoke, her
 # --- places -----------------------------------------------------------------------------------
 
 
+def test_folder_of_a_hostile_name_adds_no_line_to_the_file(invoke: Invoke, here: Path) -> None:
+    plain, hostile = Path("plain/x.yaml"), Path("d\ny: 1\u2028\x1b[31m/x.yaml")
+    for path in (plain, hostile):
+        path.parent.mkdir()
+        done = invoke("new", "--template", "wave", "--out", str(path))
+        assert done.exit_code == 0, done.output
+    assert parse_yaml(hostile.read_text("utf-8"))[0] == parse_yaml(plain.read_text("utf-8"))[0]
+    assert all(line.isprintable() for line in hostile.read_text("utf-8").split("\n"))
+
+
+def test_failure_of_a_hostile_text_is_told_as_it_was_given(invoke: Invoke, here: Path) -> None:
+    text = "no\x85x \u2028y: \u202e\x1b[31m"
+    done = invoke("new", "x", "--fail", f"0:add_lora:{text}")
+    assert done.exit_code == 0, done.output
+    written = (here / "x.yaml").read_text("utf-8")
+    engines = parse_yaml(written)[0]["engines"]
+    assert engines[0]["rules"][0]["do"] == {"fail": text}
+    assert all(line.isprintable() for line in written.split("\n"))
+
+
 @pytest.mark.parametrize(
     ("name", "path"),
     [
@@ -326,7 +346,10 @@ def test_behaviours_of_a_call_are_asked_for(here: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("answers", "message"),
-    [("utility\n2\nslep\n-\n-\n\n\n", "no method 'slep'"), ("utility\n\n\nx\n-\n", "are no ranks")],
+    [
+        ("utility\n2\nslep\n-\n-\n\n\n", "no method 'slep'"),
+        *((f"utility\n\n\n{rank}\n-\n", "are no ranks") for rank in ("x", "²", "1" * 5_000)),
+    ],
 )
 def test_answer_that_makes_no_scenario_is_refused(
     here: Path, monkeypatch: pytest.MonkeyPatch, answers: str, message: str

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +60,56 @@ def test_full_disk_is_told_as_such(unbuffered: str) -> None:
         3,
         "error: cannot write to standard output: No space left on device\n",
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["list", "mutants"], ["schema", "scenario"]])
+def test_output_that_is_open_for_reading_only_is_told_as_such(words: list[str]) -> None:
+    with Path(os.devnull).open("rb") as reading:
+        done = wavecheck(*words, stdout=reading)
+    assert (done.returncode, done.stderr.decode()) == (
+        3,
+        "error: cannot write to standard output: Bad file descriptor\n",
+    )
+
+
+def failing(error: OSError) -> Callable[[], None]:
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EBADF, "Bad file descriptor"),
+        OSError(errno.ELOOP, "Too many levels of symbolic links"),
+        OSError(errno.ENAMETOOLONG, "File name too long", "/proc/none/of/theirs"),
+        OSError(errno.ENAMETOOLONG, "File name too long", 7),
+    ],
+)
+def test_error_that_neither_output_nor_a_name_of_the_command_line_explains_is_a_fault_of_ours(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    monkeypatch.setitem(catalogue.CATALOGUES, "mutants", failing(error))
+    done = invoke("list", "mutants")
+    assert done.exit_code == 3
+    assert "a fault in wavecheck" in done.output
+
+
+@pytest.mark.parametrize("name", ["mutants", "mutants.yaml", "mutants/x/y"])
+@pytest.mark.parametrize("folder", ["", "/somewhere/", "./"])
+def test_error_of_a_name_on_the_command_line_is_bad_input(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, folder: str, name: str
+) -> None:
+    if folder == "/somewhere/":
+        name = name.partition("/")[0]
+    error = OSError(errno.ELOOP, "Too many levels of symbolic links", f"{folder}{name}")
+    monkeypatch.setitem(catalogue.CATALOGUES, "mutants", failing(error))
+    done = invoke("list", "mutants")
+    assert done.exit_code == 2
+    assert "Too many levels of symbolic links" in done.output
 
 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}

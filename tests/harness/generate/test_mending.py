@@ -15,6 +15,7 @@ from harness.generate.trial import Stage
 from harness.scenario.checks import check
 from harness.scenario.loader import default_vocabulary, parse
 from harness.scenario.needs import needs
+from harness.scenario.positions import parse_yaml
 from mock_engines.behaviours.model import Action
 from tests.support.generated import drawn, made
 
@@ -189,3 +190,10 @@ def test_every_action_out_of_the_blue_can_be_carried_out(everything: Can) -> Non
                     assert isinstance(action, Action)
                     assert action.reply_with is None or action.reply_with.call_id is not None
                     assert action.output is None or action.output.request is not None
+
+
+def test_comment_of_a_found_scenario_adds_no_line_to_it() -> None:
+    hostile = ["x\ny: 1", "\u2028z: 1\x85q: 1", "\x1b[31m\u202e\x00"]
+    text = to_yaml({"title": "t"}, hostile)
+    assert parse_yaml(text)[0] == {"title": "t"}
+    assert all(line.isprintable() for line in text.split("\n"))

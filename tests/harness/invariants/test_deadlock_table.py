@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from harness.invariants._deadlock_table import ROWS_MAX, rows_of, table_of, untaken
+from harness.invariants._deadlock_table import (
+    ROWS_MAX,
+    _arrivals,
+    dropped,
+    rows_of,
+    table_of,
+    untaken,
+)
 from harness.invariants._lockstep import GroupBook
-from harness.invariants._wakes import WakeBook
+from harness.invariants._wakes import KEPT, WakeBook
 from harness.trace.events import Record
 from mock_engines.events import AddSeen, UtilitySeen
+from mock_engines.meeting_log import abort_named, call_named
 from tests.harness.invariants.test_books import context
 from tests.support.lockstep import exchange, spin, stuck
 from tests.support.traces import abort, wave
@@ -120,3 +128,49 @@ def test_mailbox_is_told_message_by_message():
     event = stuck((0, "forward"), log=((0, (), ("2 START_DP_WAVE 1", "ADD a")),))
     assert untaken(event, 0) == ("START_DP_WAVE 1", "START_DP_WAVE 1", "ADD a")
     assert untaken(event, 1) == ()
+
+
+def test_messages_that_are_not_kept_are_counted_in_the_row():
+    log = ((0, ("3 forward", "3 took ABORT a", "took START_DP_WAVE 1"), ()),)
+    last = stuck((0, "forward"), log=log, dropped=((0, 144),))
+    table, _ = told(last=last)
+    assert "145 more (144 of them not kept), ABORT, ABORT, START_DP_WAVE 1" in table[-1]
+    assert (dropped(last, 0), dropped(last, 1)) == (144, 0)
+    alone = stuck((0, "forward"), log=((0, ("forward", "took ABORT a"), ()),), dropped=((0, 1),))
+    assert "1 more (1 of them not kept), ABORT" in told(last=alone)[0][-1]
+
+
+def test_names_from_the_wire_stay_in_their_cell():
+    name = "sleep\n  1  9  forward" + " " * 500_000
+    log = ((0, (f"took {call_named(7, name)}",), (abort_named(["r"] * 9_999),)),)
+    last = stuck((0, "forward"), log=log)
+    table, lying = told(utility(0, 7, name), abort(0, *["r"] * 9_999), last=last)
+    assert "'sleep\\n" in table[-1]
+    assert max(map(len, table)) < 200
+    assert (len(table), lying) == (3, [1])
+
+
+class Word(str):
+    """Counts how often any of its kind is compared."""
+
+    __slots__ = ()
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Word.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_arrivals_are_found_without_a_look_at_all_the_others():
+    """One look for each, not one for each pair: thousands of messages lie in a busy mailbox."""
+    number = 500
+    words = [Word(f"ADD r{place}") for place in range(number)]
+    wakes = WakeBook()
+    for seq in range(number):
+        wakes.feed(Record(seq, 0, add(0, f"r{seq}")))
+    Word.compared = 0
+    found = _arrivals(words, wakes, 0)
+    known = [each.record.seq for each in found if each.record is not None]
+    assert known == list(range(number - KEPT, number))
+    assert Word.compared <= 10 * number

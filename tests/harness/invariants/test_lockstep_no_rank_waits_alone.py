@@ -366,6 +366,59 @@ def test_call_that_one_rank_has_not_answered_is_told_as_taken_or_as_lying_there(
     assert f"engine 0 {says.format('resume_scheduler (#6)')}" in found.seen
 
 
+def test_nothing_is_said_of_a_message_that_a_log_may_have_had():
+    """That a log does not name it shows nothing once messages were dropped from it."""
+    calls = (utility("r", "resume"), seen(0, 1, RESUME), seen(1, 2, RESUME))
+    log = ((0, ("dummy", "took ABORT a"), ()), (1, ("took ABORT a",), ()))
+    last = stuck((0, "resume"), group="host", log=log, dropped=((1, 7),))
+    unknown = (
+        "whether it took it is not known: of the messages that it took the first 7 are not kept"
+    )
+    short, lines = why(*calls, last=last)
+    assert short == "engine 1 got resume_scheduler (#6), and has not answered it"
+    assert lines[1] == f"{short}; {unknown}"
+    last = stuck((0, "forward"), log=log, dropped=((1, 7),))
+    short, lines = why(RUNS, wave(1, 0, 0), last=last)
+    assert short.endswith(f"reached engine 1 (#5), and did not make it run; {unknown}")
+    assert "rule" not in short
+    # One rank's log says nothing of another's.
+    last = stuck((0, "forward"), log=log, dropped=((0, 7),))
+    assert why(RUNS, wave(1, 0, 0), last=last)[0].endswith("a rule kept it from its loop")
+
+
+def test_call_whose_log_has_lost_messages_is_told_where_it_is_still_named():
+    calls = (utility("r", "resume"), seen(0, 1, RESUME), seen(1, 2, RESUME))
+    for log, says in (
+        ((1, ("took UTILITY 2 resume_scheduler",), ()), "engine 1 took resume_scheduler (#6)"),
+        ((1, (), ("UTILITY 2 resume_scheduler",)), "engine 1 has not taken resume_scheduler (#6)"),
+    ):
+        last = stuck((0, "resume"), group="host", log=(log,), dropped=((1, 7),))
+        assert why(*calls, last=last)[0].startswith(says)
+
+
+def test_names_and_failures_from_the_wire_make_no_line_of_their_own():
+    forged = "sleep\n  engine 7 did it" + "x" * 500_000
+    paused = moved(0, running=True, pending_pause=True)
+    found = hangs(RUNS, utility("p", "pause"), seen(0, 1, forged), paused)
+    assert "'sleep\\n  engine 7 did it" in found.seen
+    last = stuck((0, "resume"), group="host")
+    called = (utility("r", "resume"), seen(0, 1, RESUME), seen(1, 2, RESUME))
+    refused = hangs(*called, reply(1, 2, "None", forged, RESUME), last=last)
+    assert "'sleep\\n  engine 7 did it" in refused.seen
+    for each in (found, refused):
+        assert "\n  engine 7 did it" not in each.seen
+        assert max(map(len, each.seen.splitlines())) < 1_500
+
+
+def test_number_in_a_failure_from_the_wire_is_no_event():
+    last = stuck((0, "resume"), group="host")
+    called = (utility("r", "resume"), seen(0, 1, RESUME), seen(1, 2, RESUME))
+    forged = f"see #99999999, #{'9' * 5_000} and #\u0663"
+    found = hangs(*called, reply(1, 2, "None", forged, RESUME), last=last)
+    assert "see #99999999" in found.seen
+    assert max(found.witness) == 11  # the look itself
+
+
 def test_wake_up_in_the_mailbox_of_a_rank_that_sleeps_is_not_blamed_on_a_rule():
     for lies, fate in (
         (("START_DP_WAVE 0",), "lies untaken in its mailbox"),
@@ -472,7 +525,7 @@ def test_call_that_a_rank_refused_is_told():
     called = (utility("r", "resume"), seen(0, 1, RESUME), seen(1, 2, RESUME))
     short, lines = why(*called, reply(1, 2, "None", "still in flight", RESUME), last=last)
     assert short == "engine 1 refused resume_scheduler (#7)"
-    assert lines[1] == "engine 1 answered #6: still in flight"
+    assert lines[1] == "engine 1 answered #6: 'still in flight'"
 
 
 def test_call_that_a_rank_took_for_a_repetition_is_told():

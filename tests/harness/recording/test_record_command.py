@@ -24,6 +24,8 @@ from client.transports.sockets import ZmqTransport
 from harness.capture.file import read_file
 from harness.capture.vectors import load as load_vectors
 from harness.cli.main import cli
+from harness.scenario.model import Topology
+from harness.scenario.positions import parse_yaml
 
 LIMIT_S = 60.0
 HANDSHAKE = ("--handshake", "tcp://127.0.0.1:9")
@@ -344,6 +346,23 @@ def test_wrong_use_is_one_clear_message_and_exit_code_2(tmp_path, words, text):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("command", ["record", "engine"])
+@pytest.mark.parametrize("address", ["\x1b:1", "127.0.0.1:" + "1" * 5_000, "no_host!:1"])
+def test_an_address_that_no_socket_takes_is_wrong_use(tmp_path, monkeypatch, command, address):
+    monkeypatch.chdir(tmp_path)
+    code, output = invoke(command, "--handshake", address, "--engines", 1)
+    assert (code, os.listdir(tmp_path)) == (2, []), output
+    assert "\x1b" not in output
+    assert len(output) < 1_000
+
+
+@pytest.mark.parametrize("command", ["record", "engine"])
+@pytest.mark.parametrize("words", [("--engines", 10**11), ("--engines", 1, "--start-rank", 65_536)])
+def test_ranks_that_no_engine_has_are_refused_before_anything_is_made(command, words, tmp_path):
+    code, output = invoke(command, *HANDSHAKE, *words)
+    assert (code, "is not in the range" in output) == (2, True), output
+
+
 def test_a_folder_with_something_in_it_is_refused(tmp_path):
     (tmp_path / "mine").write_text("x")
     code, output = invoke("record", *HANDSHAKE, "--engines", 1, "-o", tmp_path)
@@ -357,3 +376,57 @@ def test_a_scenario_is_made_of_an_older_capture(tmp_path):
     code, output = invoke("record", "--from", file, "-o", tmp_path / "out")
     assert code == 0, output
     assert invoke("run", tmp_path / "out" / "scenario.yaml")[0] == 0
+
+
+@pytest.fixture
+def capture_file(tmp_path):
+    """Write a capture of one short story, with its lines changed: ``capture_file(change)``."""
+    source = tmp_path / "source.capture"
+    assert invoke("capture", "--target", "sim", "capture/03-leave", "-o", source)[0] == 0
+    lines = [json.loads(line) for line in source.read_text("utf-8").splitlines()]
+
+    def make(change):
+        path = tmp_path / "hostile.capture"
+        path.write_text("".join(json.dumps(line) + "\n" for line in change(lines)), "utf-8")
+        return path
+
+    return make
+
+
+def test_texts_of_a_capture_add_no_line_to_the_scenario(capture_file, tmp_path):
+    texts = ["x\ny: 1", "\u2028z: 1", "\x85q: 1", "\x1b[31m\u202e", "\ud800"]
+    plain = capture_file(lambda lines: lines).rename(tmp_path / "plain.capture")
+    file = capture_file(lambda lines: [{**lines[0], "tool": texts[0], "notes": texts}, *lines[1:]])
+    for source in (plain, file):
+        code, output = invoke("record", "--from", source, "-o", tmp_path / source.stem)
+        assert code == 0, output
+    made = [tmp_path / source.stem / "scenario.yaml" for source in (plain, file)]
+    as_data = [parse_yaml(path.read_text("utf-8"))[0] for path in made]
+    assert as_data[0] == as_data[1]
+    assert all(line.isprintable() for line in made[1].read_text("utf-8").split("\n"))
+
+
+def engines(count):
+    """Greetings of so many engines, in one story."""
+
+    def change(lines):
+        hello = next(line for line in lines if line.get("socket"))
+        many = [{**hello, "n": rank, "engine": rank} for rank in range(count)]
+        end = {"end": lines[1]["story"], "frames": count, "events": 0}
+        return [*lines[:2], *many, end, {"complete": True, "stories": 1}]
+
+    return change
+
+
+def test_a_capture_that_makes_no_scenario_is_bad_input_and_leaves_nothing(capture_file, tmp_path):
+    out = tmp_path / "out"
+    most = next(
+        each.le for each in Topology.model_fields["engines"].metadata if hasattr(each, "le")
+    )
+    file = capture_file(engines(most + 1))
+    code, output = invoke("record", "--from", file, "-o", out)
+    assert code == 2, output
+    assert f"--> {file}" in output
+    assert "cannot be told as a scenario" in output
+    assert not out.exists()
+    assert invoke("record", "--from", capture_file(engines(most)), "-o", out)[0] == 0

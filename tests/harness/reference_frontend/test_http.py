@@ -111,6 +111,18 @@ def test_unknown_paths_and_wrong_verbs_have_empty_answers(serve):
     assert (sleep.status_code, sleep.headers["allow"]) == (405, "POST")
 
 
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [("x", "invalid digit found in string"), ("9" * 5_000, "number too large to fit")],
+)
+def test_level_that_is_no_number_is_a_bad_request(serve, level, words):
+    async def story(lab):
+        return await lab.http.post(f"/sleep?level={level}")
+
+    answer = serve(story)
+    assert (answer.status_code, words in answer.text) == (400, True), answer.text
+
+
 def test_admin_routes_call_their_methods_and_show_the_joined_result(serve):
     async def story(lab):
         post, get = lab.http.post, lab.http.get

@@ -70,6 +70,28 @@ def test_model_without_a_usable_configuration_ends_with_one(tmp_path, text):
     done = run("serve", str(tmp_path))
     assert done.exit_code == 1
     assert "config.json" in done.output
+    assert "Errno" not in done.output
+
+
+@pytest.mark.parametrize("model", ["file", "nothing", "device", "folder"])
+def test_model_that_is_none_is_told_in_words_of_ours(tmp_path, model):
+    (tmp_path / "file").write_text("{}")
+    (tmp_path / "device").mkdir()
+    (tmp_path / "device" / "config.json").symlink_to("/dev/zero")
+    (tmp_path / "folder" / "config.json").mkdir(parents=True)
+    done = run("serve", str(tmp_path / model))
+    assert done.exit_code == 1
+    assert "give a folder with a config.json" in done.output
+    assert "Errno" not in done.output
+
+
+def test_ready_timeout_of_the_environment_that_is_no_number_is_named(model, monkeypatch):
+    monkeypatch.setenv("VLLM_ENGINE_READY_TIMEOUT_S", "soon")
+    done = run("serve", str(model))
+    assert (done.exit_code, done.output) == (
+        1,
+        "error: VLLM_ENGINE_READY_TIMEOUT_S=soon is no number of seconds\n",
+    )
 
 
 @pytest.mark.parametrize(

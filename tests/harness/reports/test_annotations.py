@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.reports.annotations import (
+    MESSAGE_MAX,
     SHOWN_MAX,
     Annotation,
     capped,
@@ -56,6 +57,15 @@ def test_texts_survive_and_stay_on_one_line(title, message, file):
     assert properties == {"file": visible(file), "line": "1", "title": visible(title)}
     assert told == visible(message)
     assert line.replace("\t", "").isprintable()
+
+
+@pytest.mark.parametrize("sign", ["\n", "%", "\x1b", "##[", "a%", "\u2028", "ab\n"])
+def test_message_is_cut_as_it_is_written_and_never_inside_an_escape(sign):
+    for lead in ("", "x", "xx"):
+        written = command(Annotation("error", "t", lead + sign * MESSAGE_MAX)).split("::", 2)[2]
+        assert MESSAGE_MAX - 3 < len(written) <= MESSAGE_MAX
+        assert re.search("%(?!25|0A|0D)", written) is None
+        assert "##[" not in written
 
 
 def test_ten_of_a_level_are_shown_and_the_last_says_how_many_more():

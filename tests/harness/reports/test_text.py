@@ -312,6 +312,22 @@ def test_message_about_a_file_of_the_users_own_names_the_line_of_its_step(
     assert message.where.startswith("my/own.yaml (")
 
 
+@pytest.mark.parametrize(
+    "expected",
+    [
+        "1 × utility x comes to its end",
+        "a: outcome = 'step 1 (fence) comes to its end'",
+        "step 2 (fence) comes to its end",
+        "step 1 (fence) comes to its end.",
+    ],
+)
+def test_expectation_whose_words_end_like_those_of_a_step_is_still_one(expected: str) -> None:
+    step = ExpectationResult(1, "violated", expected, "b")
+    assert step.title == "step 1 of the scenario did not see what it expects"
+    ended = ExpectationResult(1, "violated", "step 1 (wait for 2 × add) comes to its end", "b")
+    assert ended.title == "step 1 of the scenario does not come to its end"
+
+
 def test_message_about_a_step_shows_its_line_also_of_a_built_in_scenario(
     held: ScenarioResult, doc: InvariantDoc
 ) -> None:

@@ -163,6 +163,14 @@ def test_step_with_two_verbs_is_refused(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("verb", Step.model_fields)
+def test_step_with_nothing_behind_its_verb_is_refused(tmp_path: Path, verb: str) -> None:
+    told = messages(GOOD.replace("  - finish: a\n", f"  - {verb}:\n"), tmp_path)
+    assert told.startswith(
+        f"error: {verb!r} needs a value\n  --> x.yaml:7:5\n    7 |   - {verb}:\n"
+    )
+
+
 def test_misspelt_verb_suggests_the_nearest(tmp_path: Path) -> None:
     assert messages(GOOD.replace("  - finish: a", "  - finsh: a"), tmp_path) == (
         "error: unknown key 'finsh' in steps[1]\n"
@@ -244,9 +252,10 @@ def test_read_error_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def refuse(*_args: object, **_kwargs: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(ScenarioFileError) as caught:
-        load(path)
+    with monkeypatch.context() as changed:
+        changed.setattr(os, "open", refuse)
+        with pytest.raises(ScenarioFileError) as caught:
+            load(path)
     assert [plain(d) for d in caught.value.diagnostics()] == [
         f"error: cannot read the file: Permission denied\n  --> {path}"
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from harness.scenario.positions import (
     ALIASES_MAX,
@@ -12,6 +13,9 @@ from harness.scenario.positions import (
     YamlProblemError,
     parse_yaml,
 )
+
+NO_SIGN = "is no character: the last one is \\U0010FFFF"
+UNREAD = "the parser cannot read what stands here"
 
 
 def problem(text: str) -> tuple[str, Place]:
@@ -74,6 +78,9 @@ def test_alias_repeats_a_value() -> None:
         ("[a]: x", "a key must be text", Place(1, 1)),
         ("<<: {a: 1}", "merge keys (<<) are not supported", Place(1, 1)),
         ("a\n---\nb", "more than one document", Place(2, 1)),
+        ('a: "\\UFFFFFFFF"', f"the escape \\UFFFFFFFF {NO_SIGN}", Place(1, 5)),
+        ('a: 1\n"\\U00110000": 2', f"the escape \\U00110000 {NO_SIGN}", Place(2, 2)),
+        (f"%YAML 1.{'1' * 5_000}\n--- a", f"invalid YAML: {UNREAD}", Place(1, 9)),
         ("a: 1\nb: \x01", "character U+0001 is not allowed in YAML", Place(2, 4)),
         ('a: "\\ud800"', "text holds half of a surrogate pair", Place(1, 4)),
         ("a: " + "9" * 5000, "a number of more than 40 digits", Place(1, 4)),
@@ -114,3 +121,19 @@ def test_aliases_that_multiply_are_refused_by_what_they_expand_to() -> None:
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 6)]
     assert problem("\n".join(lines))[0] == f"more than {VALUES_MAX} values"
+
+
+@pytest.mark.parametrize("error", [OverflowError, IndexError, RecursionError, AttributeError])
+def test_whatever_the_parser_raises_is_a_problem_with_a_place(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scan(loader: yaml.SafeLoader) -> None:
+        loader.forward(2)  # type: ignore[no-untyped-call]
+        raise error
+
+    monkeypatch.setattr(yaml.SafeLoader, "fetch_plain", scan)
+    assert problem("\n abc") == (f"invalid YAML: {UNREAD}", Place(2, 4))
+
+
+def test_last_character_of_unicode_can_be_escaped() -> None:
+    assert parse_yaml('a: "\\U0010FFFF"')[0] == {"a": "\U0010ffff"}

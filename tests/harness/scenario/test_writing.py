@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.scenario.loader import parse
 from harness.scenario.positions import parse_yaml
-from harness.scenario.writing import WIDTH, scenario_text
+from harness.scenario.writing import COMMENT_CHARS_MAX, WIDTH, comment, scenario_text
 from harness.shrink.scenario import data_of
 from tests.support.collection import every_scenario
 
@@ -98,3 +98,38 @@ def test_file_reads_as_written_by_hand():
         "        - stats: {running: 5}\n"
     )
     assert max(map(len, text.splitlines())) <= WIDTH
+
+
+HOSTILE = (
+    "x\ny: 1",
+    "a\r\nb: 1",
+    "\u2028c: 1",
+    "\x85d: 1",
+    "\x1b[31m",
+    "\u202eevil",
+    "\x00",
+    "\ud800",
+)
+"""Texts that would leave a comment, steer who shows the file, or make it unreadable."""
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_comment_is_one_printable_line_whatever_it_is_made_of(text):
+    written = scenario_text({"title": "t"}, [text])
+    assert parse_yaml(written)[0] == {"title": "t"}
+    first, *rest = written.split("\n")
+    assert first.isprintable()
+    assert first.startswith("# ")
+    assert rest == ["title: t", ""]
+
+
+def test_comment_of_a_long_text_is_cut():
+    assert len(comment("x" * 1_000_000)) < COMMENT_CHARS_MAX + 50
+
+
+@pytest.mark.parametrize("word", ["\u202eevil", "a\u2066b", "\x1b[31m", "\u200bx", "é\u2028"])
+def test_text_that_steers_who_shows_the_file_is_written_as_escapes(word):
+    written = scenario_text({"title": word, "refs": [word, {word: "é"}]})
+    assert parse_yaml(written)[0] == {"title": word, "refs": [word, {word: "é"}]}
+    assert all(line.isprintable() for line in written.split("\n"))
+    assert ": é" in written

@@ -229,3 +229,35 @@ def test_a_rule_may_be_about_a_stranger_by_a_pattern_or_another_name():
     text = "engines: [{rules: [{on: add, request: NAME, do: {drop: true}}]}]\nsteps: [{call: {id: chat}}]\n"
     for name in ("chat", "'chta*'", "nobody"):
         parse(HEAD + text.replace("NAME", name), Path("x.yaml"), name="x")
+
+
+@pytest.mark.parametrize("status", ["5" * 5_000, "²", "٤٠٠", "99", "600", "-1"])
+def test_status_that_is_none_makes_no_name_of_an_error(status):
+    text = f"steps:\n  - expect: {{healthy: false, health_error: HttpError{status}}}\n"
+    with pytest.raises(ScenarioFileError) as caught:
+        parse(HEAD + text, Path("x.yaml"), name="x")
+    (problem,) = caught.value.problems
+    assert problem.title.startswith("no error is called 'HttpError")
+
+
+@pytest.mark.parametrize("text", ['title: "\\UFFFFFFFF"\n', "%YAML 1." + "1" * 5_000 + "\n---\n"])
+def test_file_that_the_parser_fails_on_hides_no_other_file(tmp_path, text):
+    (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "b.yaml").write_text(HEAD + "steps:\n  - fence: true\n", encoding="utf-8")
+    done = CliRunner().invoke(cli, ["validate", str(tmp_path), "--json", "-"])
+    assert done.exit_code == ExitCode.USAGE, done.output
+    assert json.loads(done.stdout)["summary"] == {"valid": 1, "invalid": 1, "exit": 2}
+    commands = (
+        "run",
+        "migrate",
+        "explain",
+        ("baseline", "list"),
+        *(
+            (name, "--handshake", "127.0.0.1:1", "--engines", "1", "--behaviour")
+            for name in ("engine", "record")
+        ),
+    )
+    for command in commands:
+        words = [command] if isinstance(command, str) else command
+        done = CliRunner().invoke(cli, [*words, str(tmp_path / "a.yaml")])
+        assert (done.exit_code, "a.yaml:1:" in done.output) == (ExitCode.USAGE, True), done.output

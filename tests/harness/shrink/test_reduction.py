@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from harness.replay import ReplayKind, open_failure, replay
 from harness.scenario.loader import load as load_file
+from harness.scenario.positions import parse_yaml
 from harness.shrink.budget import Budget
 from harness.shrink.reduction import (
     NotReproducedError,
@@ -50,6 +52,11 @@ def test_race_comes_down_to_two_calls_and_one_departure(race, tmp_path):
     outcome = replay(failure)
     assert (outcome.kind, outcome.digest_matches) == (ReplayKind.REPRODUCED, True)
     assert outcome.failure.violated == RACE_PROMISE
+    # What stands in a failure file of somebody else adds no line to the scenario.
+    hostile = dataclasses.replace(found, order=("x\ny: 1", "\u2028z: 1\x1b[31m"))
+    written = write_reduced(hostile, tmp_path / "hostile")[0].read_text(encoding="utf-8")
+    assert parse_yaml(written)[0] == parse_yaml(text)[0]
+    assert all(line.isprintable() for line in written.split("\n"))
 
 
 def test_same_failure_is_reduced_alike_each_time(race):

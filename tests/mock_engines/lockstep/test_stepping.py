@@ -8,6 +8,7 @@ from client.protocol.messages import RequestBatch
 from mock_engines import events
 from mock_engines.aio import next_turn
 from mock_engines.behaviours.model import Pace
+from mock_engines.meeting_log import KEPT
 
 
 def on(kind, *do, **narrow):
@@ -195,3 +196,38 @@ def test_rank_that_never_came_is_told_so(play):
         assert run.cluster.group_states[1] == "engine 1: has not joined"
 
     together(play, story, ranks=(0, 1), specs=[{"engine": 1, "join": {"never": True}}])
+
+
+def test_rank_that_took_more_messages_than_are_kept_tells_how_many_and_all_of_its_operations(play):
+    async def story(run):
+        await run.peer.add("a", max_tokens=2)
+        for _ in range(KEPT + 3):
+            await run.peer.abort("nobody")
+        await run.peer.abort("b", rank=1)
+        await run.settle()
+        await run.cluster.idle()
+
+    run = together(play, story, ranks=(0, 1))
+    last = run.seen(events.RanksStuck)[-1]
+    logs = {rank: (did, lies) for rank, did, lies in last.log}
+    assert logs[1] == (("took ABORT b-0123abcd",), ())
+    # Rank 0 waits in its first forward pass: what comes after the ADD lies in its mailbox, whole.
+    assert logs[0] == (("forward", "took ADD a-0123abcd"), (f"{KEPT + 3} ABORT nobody-0123abcd",))
+    assert last.dropped == ()
+
+    async def other_way_round(run):
+        for _ in range(KEPT + 3):
+            await run.peer.abort("nobody")
+        await run.settle()
+        await run.peer.add("a", max_tokens=2)
+        await run.settle()
+        await run.cluster.idle()
+
+    run = together(play, other_way_round, ranks=(0, 1))
+    last = run.seen(events.RanksStuck)[-1]
+    assert last.log[0][1] == (
+        "forward",
+        f"{KEPT - 1} took ABORT nobody-0123abcd",
+        "took ADD a-0123abcd",
+    )
+    assert last.dropped == ((0, 4),)

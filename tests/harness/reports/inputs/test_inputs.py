@@ -123,6 +123,8 @@ BAD = {
     "missing": (None, "does not exist"),
     "empty": ("", "ends in the middle of its JSON"),
     "torn": ('{"schema": 1, "results": [', "ends in the middle of its JSON"),
+    "key twice": ('{"schema": 1, "schema": 1}', "key 'schema' stands twice"),
+    "long number": (f'{{"schema": {"1" * 5_000}}}', "has more than 4,300 digits"),
     "no JSON": ("title: x\n", ":1:1: is not JSON"),
     "list": ("[]", "a list at the top"),
     "foreign": ('{"failed": []}', "neither the results of a run or a matrix nor a failure file"),

@@ -53,7 +53,16 @@ def test_message_goes_from_the_lane_of_its_sender_to_that_of_its_receiver(event,
 
 @pytest.mark.parametrize(
     "text",
-    ["", "thread panicked at src/main.rs", "#12", "#12  t=now  client: closed", "#1  t=0.0s  x"],
+    [
+        "",
+        "thread panicked at src/main.rs",
+        "#12",
+        "#12  t=now  client: closed",
+        "#1  t=0.0s  x",
+        f"#{'1' * 5_000}  t=0.0s  client: closed",
+        f"#1  t={'9' * 400}.0s  client: closed",
+        f"#1  t=0.0s  engine {'1' * 5_000}: x",
+    ],
 )
 def test_line_that_is_no_event_is_none(text):
     assert read_line(text) is None

@@ -112,3 +112,5 @@ def test_adapters_are_loaded_by_name_and_unloaded_by_id_or_name():
     assert adapters.complete(request_of(step("remove_lora", 2))).body == {"lora_name": "b"}
     assert adapters.complete(request_of(step("remove_lora", "a"))).body == {"lora_name": "a"}
     assert adapters.complete(request_of(step("remove_lora", 7))).body == {"lora_name": "7"}
+    long = "1" * 5_000
+    assert adapters.complete(request_of(step("remove_lora", long))).body == {"lora_name": long}

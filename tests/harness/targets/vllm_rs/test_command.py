@@ -114,3 +114,8 @@ def test_the_coordinator_of_the_process_is_quiet_unless_all_is_asked_for():
     quiet = process_environment(MODEL, {})["RUST_LOG"]
     assert "coordinator::inproc=info" in quiet
     assert "coordinator" not in process_environment(MODEL, {}, "all")["RUST_LOG"]
+
+
+@pytest.mark.parametrize("value", ["[" * 200_000, "1" * 5_000])
+def test_value_that_is_no_json_of_ours_is_passed_as_text(value):
+    assert json_arguments(["--max-model-len", value]) == {"max_model_len": value}

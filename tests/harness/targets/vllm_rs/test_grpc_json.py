@@ -188,3 +188,15 @@ def _has_no_json(value: Any) -> bool:
     if isinstance(value, dict):
         return any(_has_no_json(inner) for inner in value.values())
     return isinstance(value, list) and any(_has_no_json(inner) for inner in value)
+
+
+@pytest.mark.parametrize("text", ["9" * 5_000, "-" + "9" * 5_000, "--1", "²"])
+def test_text_that_is_no_64_bit_number_is_a_flaw(text: str) -> None:
+    (found,) = said(GENERATE, {"sampling": {"seed": text}})
+    assert found[0] == ("sampling", "seed")
+    assert "(int64)" in found[2]
+
+
+@pytest.mark.parametrize("number", [-(2**63), 2**63 - 1, 0])
+def test_64_bit_number_may_be_a_text(number: int) -> None:
+    assert said(GENERATE, {"sampling": {"seed": str(number)}}) == []
