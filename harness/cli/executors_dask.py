@@ -18,6 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from harness.awake import CLOCK
 from harness.cli import cluster_worker
 from harness.cli.executors import Came, Lost
 from harness.cli.jobs import Task, failed
@@ -150,7 +151,7 @@ class DaskExecutor:
         """Wait for tasks; without any worker for a while, nothing is to be hoped for."""
         while True:
             try:
-                numbers = [self._done.get(timeout=LOOK_S)]
+                numbers = [self._next_done()]
             except queue.Empty:
                 self._look()
                 if self._alone_since is None or _now() - self._alone_since < WORKERS_S:
@@ -162,6 +163,14 @@ class DaskExecutor:
             came = [one for number in numbers for one in self._outcome(number)]
             if came:
                 return came
+
+    def _next_done(self) -> int:
+        """The next task with an outcome; raises ``queue.Empty`` now and then, to look around."""
+        # Who waits tells the clock, for which time without work is none of ours.
+        try:
+            return self._done.get(timeout=CLOCK.wait_begins(LOOK_S))
+        finally:
+            CLOCK.wait_ended()
 
     def close(self) -> None:
         """Cancel what waits, interrupt what is being done, and leave the cluster as it was."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -426,3 +427,24 @@ def test_tasks_of_a_cluster_that_has_lost_all_workers_are_given_up(
         assert "has had no worker for 0.2 s" in batch.results[0].error
     finally:
         assert own.close() == []
+
+
+def test_waiting_for_the_cluster_is_told_to_the_clock(monkeypatch):
+    told = []
+
+    class Clock:
+        def wait_begins(self, seconds):
+            told.append(seconds)
+            return 0.0
+
+        def wait_ended(self):
+            told.append("over")
+
+    monkeypatch.setattr(executors_dask, "CLOCK", Clock())
+    executor = object.__new__(executors_dask.DaskExecutor)
+    executor._done = queue.SimpleQueue()
+    with pytest.raises(queue.Empty):
+        executor._next_done()
+    executor._done.put(7)
+    assert executor._next_done() == 7
+    assert told == [executors_dask.LOOK_S, "over"] * 2
