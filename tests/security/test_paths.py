@@ -19,10 +19,13 @@ from harness.cli.last_failed import Failed, remember
 from harness.cli.main import cli
 from harness.failure import FailureFile, write_failure
 from harness.files import write_text
+from harness.generate.files import write_broken
 from harness.matrix.store import FILE_NAME as CELLS
 from harness.reports.inputs.files import find_failure
 from tests.support.failures import MUTANT, SCENARIO, failing_run, failure_file
 
+pytestmark = pytest.mark.timeout(120)
+"""Whoever opens a pipe waits for ever: a safety net, ten times what the slowest test takes."""
 ROOT = Path(__file__).parents[2]
 BLACK_BOX = "utility/failing-beside-hanging"
 """A scenario that frontends other than the simulation can play."""
@@ -196,6 +199,24 @@ def test_what_has_the_names_of_our_files_is_neither_followed_nor_waited_for(
     for each in names:
         seen = (folder / each).lstat()
         assert (stat.S_ISREG(seen.st_mode), seen.st_nlink) == (True, 1)
+
+
+@pytest.mark.parametrize("put", [_link, _hard_link, _pipe])
+def test_scenario_that_was_found_is_written_over_what_has_its_name_and_not_through_it(
+    tmp_path: Path, put: Callable[[Path, Path], None]
+) -> None:
+    folder, outside = tmp_path / "out", tmp_path / "outside"
+    outside.mkdir()
+    written = write_broken({"title": "t"}, "why", folder, "explore")
+    text = written.read_text()
+    for place in (written.name, f"{written.name}.partial"):
+        (folder / place).unlink(missing_ok=True)
+        put(folder / place, outside / place)
+    assert write_broken({"title": "t"}, "why", folder, "explore") == written
+    assert {path.read_text() for path in outside.iterdir()} <= {"precious"}
+    assert written.lstat().st_nlink == 1
+    assert stat.S_ISREG(written.lstat().st_mode)
+    assert written.read_text() == text
 
 
 def test_folder_of_failures_that_is_a_link_is_refused_before_it_is_emptied(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -193,6 +194,11 @@ def test_adapters_are_loaded_by_name_and_used_by_number(serve):
     assert seen[1].args.startswith("[['no', 2,")
 
 
+def below(folder, path):
+    """A path with the folder in it, or that folder as seen from where the server runs."""
+    return path.format(folder=folder, relative=os.path.relpath(folder))
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [
@@ -202,6 +208,7 @@ def test_adapters_are_loaded_by_name_and_used_by_number(serve):
         ("/\0/x", 400),
         ("/nowhere/at/all", 400),
         ("./adapter", 400),
+        ("./{relative}", 400),
         ("~/adapter", 400),
         ("a/../../b", 400),
         ("{folder}/../..", 400),
@@ -212,7 +219,7 @@ def test_adapters_are_loaded_by_name_and_used_by_number(serve):
 def test_adapters_lie_below_a_prefix_or_in_a_hub(serve, path, status):
     async def story(lab):
         folder = Path(lab.life.lora_folder)
-        body = {"lora_name": "sql", "lora_path": path.replace("{folder}", str(folder))}
+        body = {"lora_name": "sql", "lora_path": below(folder, path)}
         link = folder / path.rpartition("/")[2]
         target = {"circle": link, "out": Path("/")}.get(link.name)
         if target is None:
