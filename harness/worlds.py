@@ -95,6 +95,10 @@ class SimWorld:
             self._transport.dissolve()
             self._loop.let_go()
 
+    def limit_steps(self, most: int) -> None:
+        """Give the run up behind so many steps of the loop, instead of the loop's own limit."""
+        self._loop.limit_steps(most)
+
     async def settle(self) -> None:
         """Return once nothing else can run at this moment of virtual time."""
         await self._loop.settled()

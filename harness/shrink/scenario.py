@@ -33,6 +33,8 @@ from harness.targets.target import Target, part_for
 
 TRIALS = 3
 """Runs of a candidate on a target whose order nobody chooses."""
+STEPS_MIN, STEPS_PER_CHOICE = 20_000, 10
+"""Steps of the loop that a candidate may take, however short the first failure was, and for each of its choices."""
 FOLLOWED = 40
 """Schedules of a candidate that are tried where the failing one departs from FIFO order."""
 Size = tuple[int, int, int, int]
@@ -47,12 +49,13 @@ class Casting:
     profile: Profile
     mutant: str | None
 
-    def stage(self, scenario: Scenario, *, mutant: bool = True) -> Stage:
+    def stage(
+        self, scenario: Scenario, *, mutant: bool = True, steps_max: int | None = None
+    ) -> Stage:
         """Where a scenario is played; ``mutant``: with it, if there is one."""
         target = part_for(self.target, scenario)
-        return Stage(
-            make_spec(scenario, target, self.profile, self.mutant if mutant else None), target
-        )
+        spec = make_spec(scenario, target, self.profile, self.mutant if mutant else None)
+        return Stage(spec, target, steps_max)
 
     def can_play(self, scenario: Scenario) -> bool:
         """Whether the target can play it."""
@@ -138,6 +141,10 @@ class ScenarioReduction:
         self._watch = watch
         self._wanted = case.promise.broken_in(case.attempt)
         self._tried: set[str] = set()
+        tape = case.attempt.tape
+        choices = 0 if tape is None else len(tape.choices)
+        # Ranks that never agree again step for ever: a candidate like that is no smaller one.
+        self._steps_max = max(STEPS_MIN, STEPS_PER_CHOICE * choices)
 
     def run(self) -> Case:
         """Go through all passes until none makes it smaller, or the budget is spent."""
@@ -198,7 +205,7 @@ class ScenarioReduction:
 
     def _failing(self, candidate: Case) -> Case | None:
         """The candidate with a run that breaks the promise; ``None`` if none was found."""
-        stage = self._casting.stage(candidate.scenario)
+        stage = self._casting.stage(candidate.scenario, steps_max=self._steps_max)
         if not stage.ordered:
             for _ in range(TRIALS):
                 attempt = self._tried_once(stage.trial)
@@ -244,7 +251,7 @@ class ScenarioReduction:
         """Whether a correct client breaks the promise too: then the scenario asks too much."""
         if self._correct is None or not self._correct.can_play(found.scenario):
             return False
-        stage = self._correct.stage(found.scenario, mutant=False)
+        stage = self._correct.stage(found.scenario, mutant=False, steps_max=self._steps_max)
         plays: list[Callable[[], Attempt]] = [stage.trial]
         if stage.ordered:
             places = dict.fromkeys([(), found.stalls or ()])

@@ -19,6 +19,7 @@ from harness.strategies.window import Window, window_of
 from harness.tape import Recorder, Tape
 from harness.targets.base import TargetError
 from harness.targets.target import Target
+from harness.worlds import SimWorld
 from mock_engines.outlets import ScriptError
 
 UNPLAYABLE = (TargetError, SimulationError, ScriptError)
@@ -127,11 +128,16 @@ def stalls_of(strategy: Strategy) -> Stalls | None:
 
 
 class Stage:
-    """One scenario on one target."""
+    """One scenario on one target.
 
-    def __init__(self, spec: PlaySpec, target: Target) -> None:
+    Args:
+        steps_max: of the loop, behind which a simulated run is given up; ``None``: the loop's own.
+    """
+
+    def __init__(self, spec: PlaySpec, target: Target, steps_max: int | None = None) -> None:
         self.spec = spec
         self._target = target
+        self._steps_max = steps_max
 
     @property
     def ordered(self) -> bool:
@@ -182,6 +188,9 @@ class Stage:
         return Recorder(self._inner(strategy))
 
     def _play(self, recorder: Recorder) -> Attempt:
-        played = play(self.spec, self._target.world(recorder))
+        world = self._target.world(recorder)
+        if self._steps_max is not None and isinstance(world, SimWorld):
+            world.limit_steps(self._steps_max)
+        played = play(self.spec, world)
         tape = recorder.tape
         return Attempt(played, tape, schedule_digest(tape, played))

@@ -206,6 +206,10 @@ class SimLoop(asyncio.AbstractEventLoop):
             return self.run(cast("Coroutine[Any, Any, T]", awaitable))
         return self.run(wait_for_it())
 
+    def limit_steps(self, most: int) -> None:
+        """Raise ``StepLimitExceeded`` behind so many entries."""
+        self._step_limit = most
+
     def _drive(self, main: asyncio.Task[Any]) -> None:
         """Run entries until ``main`` is done. The one hot loop: locals, no calls to spare."""
         ready, choose, done = self._ready, self._chooser.choose, main.done

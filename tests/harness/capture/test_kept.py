@@ -16,6 +16,7 @@ from harness.capture.listening import Listening
 from harness.play import play
 from harness.runner import cached_target, make_spec
 from harness.targets.request import TargetRequest
+from harness.worlds import ZmqWorld
 from tests.support.stories import load
 
 PROFILE = profile_for("0.33.0")
@@ -54,7 +55,12 @@ def test_payloads_and_bytes_of_a_run_on_real_sockets_are_kept():
 
 
 @pytest.mark.zmq
-def test_engine_that_vanishes_does_so_in_a_process_of_its_own_though_others_are_listened_to():
+def test_engine_that_vanishes_does_so_in_a_process_of_its_own_though_others_are_listened_to(
+    monkeypatch,
+):
+    monkeypatch.setattr(
+        ZmqWorld, "step_limit_s", 1.0
+    )  # nobody is told, so its caller waits for ever
     run, heard = played(GONE)
     died = [r.event for r in run.records if type(r.event).__name__ == "EngineDied"]
     assert [(event.engine, event.how) for event in died] == [(1, "vanish")]

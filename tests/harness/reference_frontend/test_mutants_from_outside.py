@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from harness.cli.main import cli
 from harness.mutants import discover, find_mutant, seen_from_outside
 from harness.verdict import ExitCode
+from harness.worlds import ZmqWorld
 
 pytestmark = [
     pytest.mark.zmq,
@@ -76,8 +77,15 @@ WAITING = {
     "utility-calls-survive-a-failure": "hostile/truncated-output",
 }
 """Mutants that leave a caller waiting: each play takes the safety nets of a step and of the end."""
+NET_S = 4.0
 RELEASES = {FLOOD: "0.32.0", TWICE: "0.32.0", "waves/current-first-request": "0.32.0"}
 """First requests ended with 0.32; everything else is played in the newest release."""
+
+
+@pytest.fixture(autouse=True)
+def nets(monkeypatch):
+    """Plays of a mutant that leaves somebody waiting last as long as the nets, and are many."""
+    monkeypatch.setattr(ZmqWorld, "step_limit_s", NET_S)
 
 
 def through_the_matrix(wheres, out, *flags):

@@ -34,11 +34,15 @@ def everything() -> tuple[LoadedScenario, ...]:
 
 
 def campaigns(mutant: type[Mutant]) -> Iterator[tuple[LoadedScenario, RunOptions]]:
-    """FIFO order in every scenario that may show the fault, then more orders in some."""
+    """Many orders of the likeliest scenario, FIFO order of each that may show it, more of some."""
     target = cached_target(RunOptions().request)
     capabilities = target.info.capabilities
     plan = candidates(mutant, everything(), capabilities)
-    for strategy, schedules, some in (("fifo", 1, plan), ("auto", SCHEDULES, plan[:RACES])):
+    for strategy, schedules, some in (
+        ("auto", SCHEDULES, plan[:1]),
+        ("fifo", 1, plan[1:]),
+        ("auto", SCHEDULES, plan[1:RACES]),
+    ):
         for one in some:
             yield (
                 one.loaded,

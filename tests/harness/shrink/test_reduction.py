@@ -11,6 +11,7 @@ import pytest
 from harness.replay import ReplayKind, open_failure, replay
 from harness.scenario.loader import load as load_file
 from harness.scenario.positions import parse_yaml
+from harness.shrink import scenario
 from harness.shrink.budget import Budget
 from harness.shrink.reduction import (
     NotReproducedError,
@@ -148,6 +149,15 @@ def test_candidate_that_breaks_something_else_is_no_candidate(race, monkeypatch)
     sizes = [case.size for case in kept]
     assert sizes == sorted(sizes, reverse=True)
     assert len(set(sizes)) == len(sizes)
+
+
+def test_candidate_that_steps_for_ever_is_given_up(race, monkeypatch):
+    """Ranks that never agree again do not end; the loop's own limit is a million steps for each."""
+    monkeypatch.setattr(scenario, "STEPS_MIN", 1)
+    monkeypatch.setattr(scenario, "STEPS_PER_CHOICE", 0)
+    found = reduced(race)
+    assert found.tried > 1
+    assert (found.after.steps, found.after.events) == (found.before.steps, found.before.events)
 
 
 @pytest.mark.slow

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.hunting.killers import KILLERS
 from harness.mutants import discover
 from harness.runner import RunOptions
 from harness.targets.adapter.vocabulary import PROVIDED
 from harness.targets.client_frontend import CAPABILITIES
 from harness.targets.registry import open_target
+from harness.worlds import ZmqWorld
 from tests.support.adapters import builtin, judged, no_process_left
 
 pytestmark = pytest.mark.zmq
@@ -105,15 +107,18 @@ CARRIED = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", CARRIED)
-def test_every_mutant_is_killed_by_its_invariant_through_lines(mutant: str, tmp_path: Path) -> None:
+def test_every_mutant_is_killed_by_its_invariant_through_lines(
+    mutant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ZmqWorld, "step_limit_s", 3.0)  # some leave a step waiting for ever
     killer = next(each.killed_by for each in discover() if each.id == mutant)
     about = [one for one in builtin() if killer in one.scenario.invariants]
+    about.sort(key=lambda one: one.id != KILLERS[mutant])
     if killer.startswith("wave."):
         about += builtin("waves/stale-first-request")
-    broken = {
-        verdict.invariant
+    # The first kill is enough: behind it, each scenario whose caller waits for ever takes its limits.
+    assert any(
+        (verdict.invariant, verdict.verdict) == (killer, "violated")
         for loaded in about
         for verdict in judged(loaded, tmp_path, mutant=mutant).verdicts
-        if verdict.verdict == "violated"
-    }
-    assert killer in broken
+    )
