@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
+
 from harness.formats import RUN
 from harness.results import ScenarioResult
 from harness.targets.base import TargetInfo
@@ -54,7 +56,7 @@ def run_document(
 
 def result_object(result: ScenarioResult) -> dict[str, Any]:
     """One result; what is only for text output is left out."""
-    found = asdict(result)
+    found: dict[str, Any] = msgspec.to_builtins(result)
     del found["witness_lines"], found["should_lines"], found["failure_file_error"]
     del found["start_failure"], found["failure_unwritten"], found["known_because"]
     found["duration_s"] = round(result.duration_s, 6)

@@ -132,7 +132,7 @@ def test_whatever_the_parser_raises_is_a_problem_with_a_place(
         raise error
 
     monkeypatch.setattr(yaml.SafeLoader, "fetch_plain", scan)
-    assert problem("\n abc") == (f"invalid YAML: {UNREAD}", Place(2, 4))
+    assert problem("\n ab?") == (f"invalid YAML: {UNREAD}", Place(2, 4))
 
 
 def test_last_character_of_unicode_can_be_escaped() -> None:
