@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from types import FrameType
 from typing import NoReturn
 
@@ -27,7 +28,9 @@ def main() -> NoReturn:
     _fill_closed()
     _let_stop()
     try:
-        from harness.cli.main import cli
+        from harness.cli.main import COMMANDS, cli
+
+        COMMANDS.ahead(sys.argv[1:])
     except ModuleNotFoundError as error:
         _lacks(error)
 
@@ -53,7 +56,6 @@ def _lacks(error: ModuleNotFoundError) -> NoReturn:
     """
     import importlib.metadata
     import shlex
-    import sys
 
     name = (error.name or "").partition(".")[0]
     if name in {"client", "mock_engines", "harness", ""}:

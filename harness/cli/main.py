@@ -14,22 +14,7 @@ from typing import Any
 
 import click
 
-from harness.cli.baseline_cmd import baseline_group
-from harness.cli.bisect_cmd import bisect_command
-from harness.cli.capture_cmd import capture_command
-from harness.cli.completion_cmd import completion_command
-from harness.cli.decode_cmd import decode_command
-from harness.cli.diff_cmd import diff_command
-from harness.cli.doctor_cmd import doctor_command
-from harness.cli.engine_cmd import engine
-from harness.cli.explain_cmd import explain_command
-from harness.cli.explore_cmd import explore_command
-from harness.cli.frontend_cmd import frontend
-from harness.cli.list_cmd import list_command
-from harness.cli.matrix_cmd import matrix_command
-from harness.cli.migrate_cmd import migrate_command
-from harness.cli.mutants_cmd import mutants_command
-from harness.cli.new_cmd import new_command
+from harness.cli.commands import Commands
 from harness.cli.output import (
     NO_NAME,
     CommandError,
@@ -39,15 +24,6 @@ from harness.cli.output import (
     no_name,
 )
 from harness.cli.pool import describe_error
-from harness.cli.record_cmd import record_command
-from harness.cli.replay_cmd import replay_command
-from harness.cli.report_cmd import report_command
-from harness.cli.run_cmd import run_command
-from harness.cli.schema_cmd import schema_command
-from harness.cli.shrink_cmd import shrink_command
-from harness.cli.soak_cmd import soak_command
-from harness.cli.validate_cmd import validate_command
-from harness.cli.watch_cmd import watch_command
 from harness.reports.diagnostic import Diagnostic
 from harness.targets.base import TargetError
 from harness.verdict import ExitCode
@@ -90,6 +66,8 @@ Exit codes:
   130  interrupted (Ctrl-C, SIGTERM, SIGHUP)
   141  whoever read the output closed it early (as with | head)
 """
+
+COMMANDS = Commands()
 
 
 class WavecheckGroup(click.Group):
@@ -240,6 +218,7 @@ def _fault(error: Exception) -> int:
 
 @click.group(
     cls=WavecheckGroup,
+    commands=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=EPILOG,
 )
@@ -252,30 +231,3 @@ def cli() -> None:
     deterministic simulation (sim) or over real ZMQ sockets (zmq), or the real Rust
     frontend of a vLLM release (vllm-rs).
     """
-
-
-cli.add_command(run_command)
-cli.add_command(matrix_command)
-cli.add_command(mutants_command)
-cli.add_command(bisect_command)
-cli.add_command(baseline_group)
-cli.add_command(explore_command)
-cli.add_command(soak_command)
-cli.add_command(replay_command)
-cli.add_command(report_command)
-cli.add_command(shrink_command)
-cli.add_command(new_command)
-cli.add_command(validate_command)
-cli.add_command(migrate_command)
-cli.add_command(explain_command)
-cli.add_command(watch_command)
-cli.add_command(list_command)
-cli.add_command(frontend)
-cli.add_command(engine)
-cli.add_command(decode_command)
-cli.add_command(capture_command)
-cli.add_command(diff_command)
-cli.add_command(record_command)
-cli.add_command(doctor_command)
-cli.add_command(completion_command)
-cli.add_command(schema_command)

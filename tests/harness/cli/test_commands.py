@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ import click
 import pytest
 
 from harness.cli import catalogue, replay_cmd
+from harness.cli.commands import WHERE, Commands
 from harness.cli.main import TRACEBACK_VARIABLE, cli
 from harness.failure import FailureFile, FailureFileError
 from harness.replay import ReplayKind, ReplayOutcome
@@ -283,3 +286,35 @@ def test_colours_only_on_request(invoke: Invoke, monkeypatch: pytest.MonkeyPatch
     assert "\x1b" in invoke("list", "mutants").stdout
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[3" not in invoke("list", "mutants").stdout
+
+
+def test_each_command_is_named_as_it_is_looked_up_and_loaded_alone():
+    """``wavecheck run`` does not pay for what other commands need."""
+    assert {name: cli.commands[name].name for name in WHERE} == {name: name for name in WHERE}
+    script = (
+        "import sys; from harness.cli.main import COMMANDS; COMMANDS.ahead(['run', 'matrix']);"
+        "print([n for n in sys.modules if n.startswith('harness.cli.') and n.endswith('_cmd')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "['harness.cli.run_cmd']"
+
+
+def test_help_loads_all_commands_and_the_version_none():
+    for args, count in ((["--help"], len(WHERE)), ([], len(WHERE)), (["--version"], 0)):
+        commands = Commands()
+        commands.ahead(args)
+        assert len(commands._found) == count
+
+
+def test_command_can_be_put_in_place_of_another_and_taken_back():
+    commands = Commands()
+    other = click.Command("other")
+    commands["other"] = commands["run"] = other
+    assert (commands["run"], commands["other"], len(commands)) == (other, other, len(WHERE) + 1)
+    del commands["run"], commands["other"]
+    assert commands["run"].name == "run"
+    assert list(commands) == list(WHERE)
+    with pytest.raises(KeyError):
+        commands["other"]
