@@ -40,6 +40,13 @@ LAST = re.compile(r"^.*\d+ (?:passed|failed|error|skipped).*$", re.MULTILINE)
 )
 @click.option("--budget-s", type=click.IntRange(1), help="Begin no round after so many seconds.")
 @click.option(
+    "--workers",
+    default=2,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Processes of a round; of vllm_rs always one.",
+)
+@click.option(
     "--state",
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path("wavecheck-out/flakes.jsonl"),
@@ -53,6 +60,7 @@ def main(
     only: str | None,
     limit_s: int,
     budget_s: int | None,
+    workers: int,
     state: Path,
     paths: tuple[str, ...],
 ) -> None:
@@ -67,7 +75,7 @@ def main(
     for name, number in in_turns(ledger, wanted):
         if budget_s is not None and time.monotonic() - began > budget_s:  # noqa: TID251
             break
-        done = play(name, number, paths, limit_s)
+        done = play(name, number, paths, limit_s, workers)
         ledger.add(done)
         click.echo(
             f"{name} {number}: {'green' if done.green else 'RED'} in {done.seconds:.0f} s: {done.line}"
@@ -89,10 +97,12 @@ def in_turns(ledger: Ledger, wanted: dict[str, int]) -> Iterator[tuple[str, int]
                 yield name, numbers.pop(0)
 
 
-def play(group: str, number: int, paths: tuple[str, ...], limit_s: int) -> Round:
-    """Run one round."""
+def play(group: str, number: int, paths: tuple[str, ...], limit_s: int, workers: int = 1) -> Round:
+    """Run one round; real frontends take what they get of the machine, one at a time."""
+    shared = ("-n", str(workers)) if workers > 1 and group != "vllm_rs" else ()
     command = [
         *(sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", "--tb=short"),
+        *shared,
         *("-m", GROUPS[group], *paths),
     ]
     seed = number * 2_654_435_761 % HASH_SEEDS
