@@ -134,6 +134,10 @@ OPENS = """
 import os, sys
 from harness.cli import entry
 sys.modules["harness.cli.main"] = sys.modules[__name__]
+class COMMANDS:
+    @staticmethod
+    def ahead(args):
+        pass
 class cli:
     @staticmethod
     def main():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -17,8 +19,9 @@ from tests.flakes.ledger import Ledger, Round, tree_digest
 ROOT = Path(__file__).parents[2]
 NOT_OURS = "not browser"
 GROUPS = {
-    "unit": f"not zmq and not vllm_rs and {NOT_OURS}",
-    "zmq": f"zmq and not vllm_rs and {NOT_OURS}",
+    "unit": f"not zmq and not long and not vllm_rs and {NOT_OURS}",
+    "zmq": f"zmq and not long and not vllm_rs and {NOT_OURS}",
+    "long": f"long and not vllm_rs and {NOT_OURS}",
     "vllm_rs": "vllm_rs",
 }
 """Groups of tests by their marks. The simulated runs are in ``unit``."""
@@ -33,6 +36,9 @@ LAST = re.compile(r"^.*\d+ (?:passed|failed|error|skipped).*$", re.MULTILINE)
 )
 @click.option(
     "--real", default=5, show_default=True, type=click.IntRange(0), help="Rounds of vllm_rs."
+)
+@click.option(
+    "--long", default=5, show_default=True, type=click.IntRange(0), help="Rounds of long tests."
 )
 @click.option("--only", type=click.Choice(sorted(GROUPS)), help="One group.")
 @click.option(
@@ -57,6 +63,7 @@ LAST = re.compile(r"^.*\d+ (?:passed|failed|error|skipped).*$", re.MULTILINE)
 def main(
     times: int,
     real: int,
+    long: int,
     only: str | None,
     limit_s: int,
     budget_s: int | None,
@@ -71,17 +78,23 @@ def main(
     """
     began = time.monotonic()  # noqa: TID251
     ledger = Ledger(state, f"{tree_digest(ROOT)} {' '.join(paths)}".strip())
-    wanted = {name: real if name == "vllm_rs" else times for name in GROUPS if only in (None, name)}
+    fewer = {"vllm_rs": real, "long": long}
+    wanted = {name: fewer.get(name, times) for name in GROUPS if only in (None, name)}
     for name, number in in_turns(ledger, wanted):
         if budget_s is not None and time.monotonic() - began > budget_s:  # noqa: TID251
             break
         done = play(name, number, paths, limit_s, workers)
         ledger.add(done)
+        if not done.green:
+            printed = state.with_suffix(f".{name}-{number}.txt")
+            printed.write_text(done.printed, encoding="utf-8")
         click.echo(
             f"{name} {number}: {'green' if done.green else 'RED'} in {done.seconds:.0f} s: {done.line}"
         )
         for test in done.red:
             click.echo(f"  red: {test}")
+        if not done.green:
+            click.echo(f"  what it printed: {printed}")
     click.echo("\n".join(summary(ledger, wanted)))
     red = any(not each.green for each in ledger.rounds)
     missing = any(ledger.left(name, count) for name, count in wanted.items())
@@ -117,10 +130,13 @@ def play(group: str, number: int, paths: tuple[str, ...], limit_s: int, workers:
             text=True,
             timeout=limit_s,
             check=False,
+            # Under nohup the tests of what a hang-up does would ignore it.
+            preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
         )
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as error:
         line = f"did not end within {limit_s} s (hash seed {seed})"
-        return Round(group, number, 124, time.monotonic() - began, line)  # noqa: TID251
+        printed = (error.stdout or b"").decode(errors="replace")
+        return Round(group, number, 124, time.monotonic() - began, line, printed=printed)  # noqa: TID251
     seconds = round(time.monotonic() - began, 1)  # noqa: TID251
     lines = LAST.findall(done.stdout)
     line = (
@@ -128,7 +144,9 @@ def play(group: str, number: int, paths: tuple[str, ...], limit_s: int, workers:
         if lines
         else (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
     )
-    return Round(group, number, done.returncode, seconds, line, tuple(RED.findall(done.stdout)))
+    red = tuple(RED.findall(done.stdout))
+    printed = done.stdout + done.stderr
+    return Round(group, number, done.returncode, seconds, line, red, printed)
 
 
 def summary(ledger: Ledger, wanted: dict[str, int]) -> Iterator[str]:

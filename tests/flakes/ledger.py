@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,10 @@ FOLDERS = ("client", "mock_engines", "harness", "scenarios", "tests", "golden")
 
 @dataclass(frozen=True)
 class Round:
-    """One run of one group. ``red``: the tests that failed; ``line``: pytest's last one."""
+    """One run of one group.
+
+    ``red``: the tests that failed; ``line``: pytest's last one; ``printed``: all of it, not in the ledger.
+    """
 
     group: str
     number: int
@@ -24,6 +27,7 @@ class Round:
     seconds: float
     line: str
     red: tuple[str, ...] = ()
+    printed: str = field(default="", compare=False, repr=False)
 
     @property
     def green(self) -> bool:
@@ -39,17 +43,23 @@ class Ledger:
         self._path = path
         about, rows = ledger.taken_up(path)
         self.rounds = [_round(row) for row in rows] if about == tree else []
-        ledger.begin(path, tree, (asdict(each) for each in self.rounds))
+        ledger.begin(path, tree, (_row(each) for each in self.rounds))
 
     def add(self, done: Round) -> None:
         """Take a round, on disk at once."""
         self.rounds.append(done)
-        ledger.add(self._path, asdict(done))
+        ledger.add(self._path, _row(done))
 
     def left(self, group: str, times: int) -> list[int]:
         """Numbers of the rounds of a group that are still to run."""
         there = {each.number for each in self.rounds if each.group == group}
         return [number for number in range(1, times + 1) if number not in there]
+
+
+def _row(done: Round) -> dict[str, Any]:
+    row = asdict(done)
+    del row["printed"]
+    return row
 
 
 def _round(row: dict[str, Any]) -> Round:
