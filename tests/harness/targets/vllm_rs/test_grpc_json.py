@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -175,19 +174,30 @@ def test_what_has_no_flaw_is_a_message_for_protobuf_too(data):
     value = data.draw(messages_of(package, name))
     if list(flaws(kind, value)):
         return
-    if _has_no_json(value):  # a file holds no such number
+    if _is_not_read_again(value):
         return
     made = json_format.ParseDict(value, messages()[kind]())
     again = json_format.MessageToDict(made, preserving_proto_field_name=True)
     assert list(flaws(kind, again)) == []
 
 
-def _has_no_json(value: Any) -> bool:
+def _is_not_read_again(value: Any) -> bool:
+    """Whether a number has no JSON, or is so large that protobuf refuses the eight digits that it writes itself."""
     if isinstance(value, float):
-        return not math.isfinite(value)
+        return not abs(float(f"{value:.8g}")) <= FLOAT_MAX
     if isinstance(value, dict):
-        return any(_has_no_json(inner) for inner in value.values())
-    return isinstance(value, list) and any(_has_no_json(inner) for inner in value)
+        return any(_is_not_read_again(inner) for inner in value.values())
+    return isinstance(value, list) and any(_is_not_read_again(inner) for inner in value)
+
+
+@pytest.mark.parametrize("number", [FLOAT_MAX, -FLOAT_MAX])
+def test_largest_number_of_32_bits_is_one_and_what_protobuf_makes_of_it_is_none(
+    number: float,
+) -> None:
+    assert said(GENERATE, {"temperature": number}) == []
+    (found,) = said(GENERATE, {"temperature": float(f"{number:.8g}")})
+    assert found[0] == ("temperature",)
+    assert _is_not_read_again({"sampling": [number]})
 
 
 @pytest.mark.parametrize("text", ["9" * 5_000, "-" + "9" * 5_000, "--1", "²"])
