@@ -36,7 +36,7 @@ LONG = (
     "tests/security/",
     "tests/tutorial/",
 )
-"""Whole programs, installations and searches: a fiftieth of the tests, and more than half of the time. Flakes count them apart."""
+"""Whole programs, installations and searches: a twentieth of the tests, and more than half of the time. Flakes count them apart."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

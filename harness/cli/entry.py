@@ -49,7 +49,7 @@ def main() -> NoReturn:
 
 
 def _lacks(error: ModuleNotFoundError) -> NoReturn:
-    """End with what to do about a library that is not installed, whatever the command was.
+    """End with what to do about a library that is not installed.
 
     Raises:
         ModuleNotFoundError: what is missing is a module of ours.
@@ -67,7 +67,7 @@ def _lacks(error: ModuleNotFoundError) -> NoReturn:
         if ";" not in text and text.replace("-", "_").startswith(LIBRARIES.get(name, name))
     ]
     command = shlex.join([sys.executable, "-m", "pip", "install", *(wanted or [name])])
-    sys.stderr.write(f"error: the library {name}, which every command needs, is not installed\n")
+    sys.stderr.write(f"error: the library {name}, which this command needs, is not installed\n")
     sys.stderr.write(f"  help:      {command}\n")
     sys.exit(HARNESS)
 

@@ -8,6 +8,7 @@ import signal
 import pytest
 from click.testing import CliRunner
 
+from tests.conftest import LONG
 from tests.flakes import __main__ as flakes
 from tests.flakes.ledger import Ledger, Round, tree_digest
 
@@ -55,6 +56,10 @@ def test_each_test_is_in_one_group():
         has = dict(zip(marks, chosen, strict=True)) | {"browser": False}
         groups = [name for name, words in flakes.GROUPS.items() if eval(words, {}, dict(has))]
         assert len(groups) == 1, has
+
+
+def test_what_is_listed_as_long_is_there():
+    assert [path for path in LONG if not (flakes.ROOT / path).exists()] == []
 
 
 def test_groups_take_turns(tmp_path):

@@ -318,3 +318,17 @@ def test_command_can_be_put_in_place_of_another_and_taken_back():
     assert list(commands) == list(WHERE)
     with pytest.raises(KeyError):
         commands["other"]
+
+
+@pytest.mark.parametrize(("words", "code"), [(["run"], 3), (["--help"], 3), (["--version"], 0)])
+def test_library_that_a_command_lacks_is_told_before_it_begins(words, code):
+    script = (
+        "import sys; sys.modules['junitparser'] = None; from harness.cli import entry;"
+        f"sys.argv[1:] = {words!r}; entry.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == code, done.stderr
+    told = "error: the library junitparser, which this command needs, is not installed"
+    assert done.stderr.startswith(told) == (code == 3)

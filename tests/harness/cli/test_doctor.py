@@ -234,6 +234,6 @@ def test_library_without_which_nothing_starts_is_one_clear_message() -> None:
         [sys.executable, "-c", HIDDEN, "doctor"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 3
-    assert done.stderr.startswith("error: the library yaml, which every command needs")
+    assert done.stderr.startswith("error: the library yaml, which this command needs")
     assert "pip install 'pyyaml" in done.stderr
     assert "Traceback" not in done.stderr

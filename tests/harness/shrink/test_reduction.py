@@ -19,7 +19,7 @@ from harness.shrink.reduction import (
     reduce_failure,
     write_reduced,
 )
-from harness.shrink.scenario import ScenarioReduction
+from harness.shrink.scenario import Casting, ScenarioReduction
 from tests.support.races import RACE_PROMISE
 
 REFUSED = """
@@ -155,9 +155,22 @@ def test_candidate_that_steps_for_ever_is_given_up(race, monkeypatch):
     """Ranks that never agree again do not end; the loop's own limit is a million steps for each."""
     monkeypatch.setattr(scenario, "STEPS_MIN", 1)
     monkeypatch.setattr(scenario, "STEPS_PER_CHOICE", 0)
+    limits = set()
+    stage = Casting.stage
+
+    def noted(self, *args, **named):
+        limits.add((named.get("mutant", True), named.get("steps_max")))
+        return stage(self, *args, **named)
+
     found = reduced(race)
     assert found.tried > 1
     assert (found.after.steps, found.after.events) == (found.before.steps, found.before.events)
+    monkeypatch.undo()
+    monkeypatch.setattr(Casting, "stage", noted)
+    reduced(race)
+    least = scenario.STEPS_MIN
+    # The schedule alone is reduced without one: it is the failing run, or shorter.
+    assert limits == {(True, None), (True, least), (False, least)}
 
 
 @pytest.mark.slow
