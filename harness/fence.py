@@ -187,6 +187,9 @@ class Balance:
         self._publishes = 0
         self._broadcasts_due: dict[int, int] = {}
         self._stalled: dict[int, None] = {}
+        self._joined: dict[int, None] = {}
+        self._unheard: dict[int, None] = {}
+        """Ranks that came back, and have not shown yet that a broadcast reaches them."""
         self._closed = False
 
     def feed(self, event: object) -> None:
@@ -213,12 +216,13 @@ class Balance:
                 self._publishes = max(0, self._publishes - 1)
             case GateOpened():
                 self._broadcasts_due.setdefault(event.engine, 0)
+                self._unheard.pop(event.engine, None)
             case (
                 EngineJoined() | EngineDied() | EngineRemoved() | EngineStalled() | EngineResumed()
             ):
                 self._engine(event)
             case StartWaveSeen() if event.engine in self._broadcasts_due:
-                self._broadcasts_due[event.engine] -= 1
+                self._heard(event.engine)
             case HealthFailed() | ProcessExited():
                 self._closed = True
             case _:
@@ -229,7 +233,7 @@ class Balance:
     ) -> None:
         rank = event.engine
         if isinstance(event, EngineJoined):
-            self._broadcasts_due.setdefault(rank, 0)
+            self._came(rank)
         elif isinstance(event, (EngineDied, EngineRemoved)):
             self._broadcasts_due.pop(rank, None)
         if isinstance(event, EngineStalled):
@@ -237,9 +241,29 @@ class Balance:
         else:
             self._stalled.pop(rank, None)
 
+    def _came(self, rank: int) -> None:
+        """A rank has joined, or came back with new sockets.
+
+        What was under way to the old ones is lost, and so is a broadcast that comes before the
+        subscription; nobody says when that has arrived, but at startup (READY) or by a broadcast that is heard.
+        """
+        if rank not in self._joined:
+            self._joined[rank] = None
+            self._broadcasts_due.setdefault(rank, 0)
+            return
+        self._broadcasts_due[rank] = 0
+        self._unheard[rank] = None
+
+    def _heard(self, rank: int) -> None:
+        if rank in self._unheard:
+            del self._unheard[rank]
+        else:
+            self._broadcasts_due[rank] -= 1
+
     def _broadcast(self) -> None:
         for rank in self._broadcasts_due:
-            self._broadcasts_due[rank] += 1
+            if rank not in self._unheard:
+                self._broadcasts_due[rank] += 1
 
     def forget(self) -> None:
         """Begin anew: nothing is under way, and engines hear nothing until READY reaches them."""

@@ -377,6 +377,34 @@ def test_balance_is_settled_when_nothing_is_under_way(events, settled):
     assert balance(*events) is settled
 
 
+AGAIN = EngineJoined(1, b"\1\0", True)
+UNDER_WAY = (*JOINED, handled(broadcast=True), wave(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("events", "settled"),
+    [
+        (UNDER_WAY, False),
+        # What was under way to its old sockets is lost.
+        ((*UNDER_WAY, AGAIN), True),
+        ((*UNDER_WAY, EngineDied(1, "close"), AGAIN), True),
+        # So is what comes before its new subscription, and whether that is there nobody knows …
+        ((*UNDER_WAY, AGAIN, handled(broadcast=True)), False),
+        ((*UNDER_WAY, AGAIN, handled(broadcast=True), wave(0, 1)), True),
+        # … until it has heard something, or is told READY.
+        ((*UNDER_WAY, AGAIN, handled(broadcast=True), wave(0, 1), wave(1, 1)), True),
+        (
+            (*UNDER_WAY, AGAIN, *(handled(broadcast=True), wave(0, 1), wave(1, 1)),
+             *(handled(broadcast=True), wave(0, 1))),
+            False,
+        ),
+        ((*UNDER_WAY, AGAIN, GateOpened(1), handled(broadcast=True), wave(0, 1)), False),
+    ],
+)  # fmt: skip
+def test_a_rank_that_comes_back_owes_nothing_until_it_hears_again(events, settled):
+    assert balance(*events) is settled
+
+
 def test_each_frontend_owes_an_answer_to_each_publish():
     found = Balance(frontends=2)
     found.feed(CoordinatorPublished(None, 1, True))
