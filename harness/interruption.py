@@ -6,8 +6,10 @@ far, end with exit code 130. SIGHUP is left alone where it is ignored already, a
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -34,8 +36,50 @@ _handlers: list[Handler] = []
 """Who hears the signals now is the last."""
 
 
+_swallowed = False
+"""Whether Python is about to tell of an error that it cannot raise."""
+
+
 def _dispatch(signum: int, frame: FrameType | None) -> None:
-    _handlers[-1](signum, frame)
+    if _swallowed:
+        _again()
+    else:
+        _handlers[-1](signum, frame)
+
+
+def _again() -> None:
+    """Deliver an interruption once more, once whoever runs now has gone on."""
+    main_thread = threading.main_thread().ident
+    assert main_thread is not None
+    # Of the lowest level: a callback may come while ``threading`` holds its own locks.
+    _thread.start_new_thread(signal.pthread_kill, (main_thread, signal.SIGINT))
+
+
+@contextlib.contextmanager
+def _nothing_swallowed() -> Iterator[None]:
+    """Let a ``KeyboardInterrupt`` that is raised where none can be come again, untold.
+
+    A handler may run in a callback of a weak reference or in ``__del__``. What they raise Python
+    only prints, and the command would go on.
+    """
+    before = sys.unraisablehook
+
+    def told(unraisable: Any) -> None:
+        global _swallowed
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            before(unraisable)
+            return
+        _swallowed = True
+        try:
+            _again()
+        finally:
+            _swallowed = False
+
+    sys.unraisablehook = told
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 @contextlib.contextmanager
@@ -61,7 +105,8 @@ def heard(handler: Handler) -> Iterator[None]:
     try:
         for number in before:
             signal.signal(number, _dispatch)
-        yield
+        with _nothing_swallowed():
+            yield
     finally:
         for number, previous in before.items():
             # ``None``: it was not set by Python, which cannot set it again.
