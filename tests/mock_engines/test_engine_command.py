@@ -176,18 +176,23 @@ def test_command_serves_a_frontend_until_it_is_told_to_end(tmp_path, make_peer, 
             await peer.add("a", rank=4)
             await peer.utility("is_sleeping", rank=5)
             await peer.until(lambda: len(peer.rows()) == 3)
+            shown = b""
+            while (
+                b"stalled gate=go" not in shown
+            ):  # its message may come behind all rows of the other
+                shown += await process.stdout.readline()
             assert peer.replies() == []
             process.stdin.write(b"go\n")
             await peer.until(peer.replies)
             process.send_signal(signum)
-            output, _ = await process.communicate()
+            rest, _ = await process.communicate()
         finally:
             if process.returncode is None:
                 process.kill()
             for task in peer.tasks:
                 task.cancel()
             transport.close()
-        return process.returncode, output.decode(), peer.replies()
+        return process.returncode, (shown + rest).decode(), peer.replies()
 
     async def bounded():
         async with asyncio.timeout(LIMIT_S):
