@@ -112,3 +112,17 @@ def heard(handler: Handler) -> Iterator[None]:
             # ``None``: it was not set by Python, which cannot set it again.
             signal.signal(number, signal.SIG_DFL if previous is None else previous)
         _handlers.pop()
+
+
+@contextlib.contextmanager
+def put_off() -> Iterator[None]:
+    """Let an interruption wait until what is made inside is whole: half of it could not be closed.
+
+    Raises:
+        KeyboardInterrupt: one came.
+    """
+    came: list[int] = []
+    with heard(lambda number, _frame: came.append(number)):
+        yield
+    if came:
+        raise KeyboardInterrupt

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from client.protocol.transport import Transport
 from client.transports.sockets import ZmqTransport
 from harness.awake import AwakeLoop
-from harness.interruption import heard
+from harness.interruption import heard, put_off
 from harness.sim.choosing import Chooser
 from harness.sim.links import SimTransport
 from harness.sim.loop import STEP_LIMIT, SimLoop
@@ -228,14 +228,17 @@ class ZmqWorld:
         Raises:
             KeyboardInterrupt: a signal arrived; everything of this run has been released.
         """
-        loop = AwakeLoop()
+        loop: AwakeLoop | None = None
         try:
+            with put_off():
+                loop = AwakeLoop()
             return _Interruptible(loop).run(main)
         finally:
             if self._transport is not None:
                 self._transport.close()
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()
+            if loop is not None:
+                loop.run_until_complete(loop.shutdown_asyncgens())
+                loop.close()
 
     async def settle(self) -> None:
         """Let callbacks that are ready run."""

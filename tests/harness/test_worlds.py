@@ -18,6 +18,7 @@ from client.aio import cancel_and_wait
 from client.protocol.transport import SocketKind, TransportError
 from client.transports.sockets import ZmqTransport
 from harness import worlds
+from harness.interruption import heard
 from harness.sim.errors import Deadlock
 from harness.sim.links import SimTransport
 from harness.targets.base import TargetError
@@ -619,3 +620,26 @@ def test_interrupted_simulation_ends_with_130_and_without_noise(tmp_path, short)
     code, out, err = command.end(signal.SIGINT)
     assert (code, err) == (130, "")
     assert "exit 130: interrupted" in out
+
+
+def test_interruption_while_the_loop_is_made_leaves_no_half_of_one(monkeypatch):
+    made = []
+
+    class Interrupted(worlds.AwakeLoop):
+        def __init__(self):
+            signal.raise_signal(signal.SIGINT)
+            super().__init__()
+            made.append(self)
+
+    async def never():
+        raise AssertionError
+
+    monkeypatch.setattr(worlds, "AwakeLoop", Interrupted)
+
+    def begun():
+        with heard(signal.default_int_handler):
+            ZmqWorld().run(never)
+
+    with pytest.raises(KeyboardInterrupt):
+        begun()
+    assert [loop.is_closed() for loop in made] == [True]
