@@ -47,7 +47,9 @@ def begin():
     os.setpgid(0, 0)
     if in_front:
         os.tcsetpgrp(0, os.getpid())
-    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    # As every shell does for its jobs: it may itself be the child of one in the background.
+    for number in signal.SIGTTOU, signal.SIGINT, signal.SIGQUIT:
+        signal.signal(number, signal.SIG_DFL)
 
 
 job = subprocess.Popen([sys.executable, *sys.argv[4:]], preexec_fn=begin)
