@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -109,16 +110,6 @@ def in_turns(ledger: Ledger, wanted: dict[str, int]) -> Iterator[tuple[str, int]
                 yield name, numbers.pop(0)
 
 
-IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
-"""What ``nohup`` ignores, and a shell's job in the background; children inherit that."""
-
-
-def _as_at_a_terminal() -> None:
-    """Let the tests of signals mean what they mean, however the rounds were begun."""
-    for number in IGNORED:
-        signal.signal(number, signal.SIG_DFL)
-
-
 def play(group: str, number: int, paths: tuple[str, ...], limit_s: int, workers: int = 1) -> Round:
     """Run one round; real frontends take what they get of the machine, one at a time."""
     shared = ("-n", str(workers)) if workers > 1 and group != "vllm_rs" else ()
@@ -139,7 +130,8 @@ def play(group: str, number: int, paths: tuple[str, ...], limit_s: int, workers:
             text=True,
             timeout=limit_s,
             check=False,
-            preexec_fn=_as_at_a_terminal,
+            # Under nohup the tests of what a hang-up does would ignore it.
+            preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
         )
     except subprocess.TimeoutExpired as error:
         line = f"did not end within {limit_s} s (hash seed {seed})"
