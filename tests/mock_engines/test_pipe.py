@@ -194,6 +194,16 @@ class Ended:
         return self.returncode
 
 
+class Running(Ended):
+    """One that takes every signal."""
+
+    def __init__(self):
+        super().__init__(None)
+
+    def send_signal(self, signum):
+        self.signals.append(signum)
+
+
 def test_signal_to_a_process_that_ended_just_now_is_not_counted_as_ours():
     child = ChildProcess(Ended(None), -1)
     child.kill()
@@ -212,6 +222,18 @@ def test_process_that_was_reaped_gets_no_signal_and_no_leave():
     assert child._process.signals == []
     assert not child.killed_from_outside
     assert not child.stands_still
+
+
+def test_process_that_was_not_halted_is_not_told_to_go_on():
+    child = ChildProcess(Running(), -1)
+    child.go_on()
+    assert child._process.signals == []
+    child.halt()
+    assert child.halted
+    child.go_on()
+    child.go_on()
+    assert child._process.signals == [signal.SIGSTOP, signal.SIGCONT]
+    assert not child.halted
 
 
 def test_process_of_which_the_system_knows_nothing_does_not_stand_still():

@@ -23,7 +23,8 @@ from mock_engines import events
 from mock_engines.cluster import Cluster
 from mock_engines.control import Control
 from mock_engines.gates import Gates
-from mock_engines.process import ChildError, ChildKilledError, ProcessFactory
+from mock_engines.process import ChildError, ChildKilledError, ProcessEngine, ProcessFactory
+from mock_engines.spawn import ChildProcess
 
 pytestmark = [pytest.mark.zmq, pytest.mark.slow]
 
@@ -237,6 +238,9 @@ STALLING = {
 }
 
 
+STALL_EVENTS = (events.EngineStalled, events.EngineResumed)
+
+
 async def halted(run):
     """Wait until the process is stopped."""
     await run.peer.until(lambda: proc_state(handle(run).process_id) == "T")
@@ -287,6 +291,34 @@ def test_stalled_child_holds_neither_steps_nor_notices_nor_an_idle_that_waits(pl
         assert run.gates.is_open("g")
 
     play_real(story, specs=[CHILD], coordinator=True)
+
+
+def test_gate_that_opens_before_it_is_known_that_a_child_stalled_stops_nothing(
+    play_real, monkeypatch
+):
+    """The event of the stall is under way while the gate opens, and asks to be stopped for nothing."""
+    take = ProcessEngine._event
+    stopped = []
+
+    def opened_first(self, dumped):
+        if dumped["kind"] == "EngineStalled":
+            self.setup.gates.open(dumped["gate"])
+        take(self, dumped)
+
+    async def story(run):
+        monkeypatch.setattr(ProcessEngine, "_event", opened_first)
+        monkeypatch.setattr(ChildProcess, "halt", stopped.append)
+        await run.cluster.act(0, run.actions({"stall": "thaw"}, {"open": "behind"}))
+        assert run.cluster.state(0)["stalled"] is False
+        await run.cluster.idle()
+        assert run.gates.is_open("behind")
+
+    run = play_real(story, specs=[CHILD])
+    assert [type(event) for event in run.events if isinstance(event, STALL_EVENTS)] == [
+        events.EngineStalled,
+        events.EngineResumed,
+    ]
+    assert stopped == []
 
 
 def test_error_of_a_child_behind_a_stall_is_not_lost(play_real):

@@ -356,6 +356,18 @@ def test_child_whose_gate_opened_meanwhile_is_not_halted(play):
     play(story)
 
 
+def test_child_whose_gate_opened_before_its_stall_was_told_of_does_not_stand_still(play):
+    async def story(lab):
+        await lab.up()
+        lab.gates.open("thaw")
+        await lab.stalled_at("thaw")
+        assert not lab.engine.stalled
+        await lab.says({"do": "halt", "gate": "thaw"})
+        assert lab.process.done == ["taken"]
+
+    play(story)
+
+
 def test_error_of_a_command_behind_a_stall_is_a_fault(play):
     async def story(lab):
         await lab.up()
