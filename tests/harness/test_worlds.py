@@ -285,8 +285,8 @@ def test_signal_breaks_into_a_simulated_step_that_does_not_end(handlers, monkeyp
     closed = []
 
     async def main():
-        interrupt()
         try:
+            interrupt()  # in here: on a busy machine so short a time is over at once
             while True:
                 pass
         finally:
