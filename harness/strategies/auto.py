@@ -24,7 +24,9 @@ class AutoSearch(Search):
 
     def __init__(self, seed: int = 0, limits: Limits | None = None) -> None:
         super().__init__(seed, limits)
-        self._stalls: StallSearch | None = StallSearch(seed, Limits(stalls=2))
+        self._stalls: StallSearch | None = StallSearch(
+            seed, Limits(stalls=2), schedules=self.limits.schedules
+        )
         self._made = 0
         self._singles = 0
         self._horizon = 0

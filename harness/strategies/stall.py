@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from harness.sim.choosing import Labels, Ready
@@ -48,6 +48,7 @@ class StallStrategy(Strategy):
         self._number = 0
         self._since: list[int] = []
         self._ready: Ready = []
+        self._entry_at: Callable[[int], Entry] = self._ready.__getitem__
         self._names: list[str] = []
 
     def begin(self) -> None:
@@ -59,29 +60,33 @@ class StallStrategy(Strategy):
     def attach(self, ready: Ready) -> None:
         """What is left out is marked in the list itself."""
         self._ready = ready
+        self._entry_at = ready.__getitem__  # a third of the time of an index into a loop's list
 
     def choose(self, n: int, labels: Labels | None = None) -> int:  # noqa: ARG002
         """Return the first that is not left out; the first of all if there is none."""
-        number = self._number
-        if not (self._since or self._note) and number not in self._left:  # mostly
-            self._number = number + 1
+        number, since = self._number, self._since
+        self._number = number + 1
+        stalls = number in self._left
+        entry_at = self._entry_at
+        if not since and not stalls:  # mostly
+            if self._note:
+                self._names.append(_name_of(entry_at(0)))
             return 0
-        ready, index = self._ready, 0
+        index = 0
         # New entries come at the end, so those that are left out stand at the head.
-        while index < n and ready[index].__class__ is Held:
+        while index < n and entry_at(index).__class__ is Held:
             index += 1
-        # Those that have run meanwhile were the first ones.
-        del self._since[: len(self._since) - index]
-        if self._number in self._left and index < n:
-            ready[index] = Held(ready[index])
-            self._since.append(self._number)
+        if index < len(since):  # those that have run meanwhile were the first ones
+            del since[: len(since) - index]
+        if stalls and index < n:
+            self._ready[index] = Held(entry_at(index))
+            since.append(number)
             index += 1
         if self._note:
-            self._names.append(_name_of(ready[index]) if index < n else "")
-        self._number += 1
-        if self._since and self._number - self._since[0] > PATIENCE:
+            self._names.append(_name_of(entry_at(index)) if index < n else "")
+        if index == n or (since and number - since[0] >= PATIENCE):
             return 0
-        return index if index < n else 0
+        return index
 
 
 def _name_of(entry: Entry) -> str:
@@ -107,8 +112,14 @@ class StallSearch(Search):
     title = StallStrategy.title
     divisible = True
 
-    def __init__(self, seed: int = 0, limits: Limits | None = None) -> None:
+    def __init__(
+        self, seed: int = 0, limits: Limits | None = None, *, schedules: int | None = None
+    ) -> None:
+        """``schedules``: how many are played at most, where that is known."""
         super().__init__(seed, limits)
+        self._schedules = schedules
+        self._further = True
+        """Whether the level behind this one will be reached."""
         self._asked: dict[tuple[int, ...], int] = {}
         self._places: dict[tuple[int, ...], tuple[str, ...]] = {}
         """What a further stall leaves out, by its place; of short runs only."""
@@ -127,7 +138,8 @@ class StallSearch(Search):
             return None
         self._left -= 1
         self._unseen.append(at)
-        noted = len(at) < self.limits.stalls and self._asked.get((), 0) <= NOTED_MAX
+        further = self._further and len(at) < self.limits.stalls
+        noted = further and self._asked.get((), 0) <= NOTED_MAX
         return StallStrategy(at, note=noted)
 
     def decided(self, unseen: int) -> bool:
@@ -163,6 +175,7 @@ class StallSearch(Search):
                 if self._name(base, place) != ""
             ]
             self._left = len(places)
+            self._further = self._schedules is None or self._played + len(places) < self._schedules
             yield from spread(places, [self._kinds(at) for at in places], self.seed + level)
             bases = [at for at in self._asked if len(at) == level]
 

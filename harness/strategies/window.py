@@ -128,7 +128,8 @@ class Window:
         """Where the task that plays the steps is, counted from 1; 0: nowhere."""
         entry_at = self._entry_at
         self._ready.has_main = False
-        for index in range(n):
+        # From the end, where it was put a moment ago.
+        for index in range(n - 1, -1, -1):
             entry = entry_at(index)
             if entry.__class__ is partial:
                 owner = getattr(entry.args[0], "__self__", None)

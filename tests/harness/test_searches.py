@@ -238,6 +238,19 @@ def test_schedule_notes_what_each_stall_would_leave_out():
     assert silent.places == []
 
 
+@pytest.mark.parametrize(("schedules", "noted"), [(21, False), (22, True)])
+def test_auto_takes_note_only_of_what_a_second_stall_could_be(schedules, noted):
+    """A run in FIFO order and twenty single stalls: with one schedule more there is a pair."""
+    search = make_search("auto", 0, Limits(schedules=schedules))
+    notes = []
+    for _ in range(schedules):
+        strategy = search.next()
+        notes.append(strategy._note)
+        search.saw(Seen(20))
+    assert notes[:21] == [True] + [noted] * 20
+    assert len(strategy.at) == 1 + noted
+
+
 def test_further_stall_that_changes_no_order_is_not_played():
     async def three(log):
         async def write(name):

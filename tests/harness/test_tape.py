@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import harness.tape
 from harness.strategies import make_strategy
 from harness.tape import Recorder, Replayer, Tape, TapeDivergence, TapeFormatError
 
@@ -106,6 +107,16 @@ def test_json_form_is_compact_and_readable():
 def test_json_form_round_trips(tape):
     assert Tape.from_json(json.loads(json.dumps(tape.to_json()))) == tape
     assert Tape.from_json(json.dumps(tape.to_json())) == tape
+
+
+def test_words_of_a_tape_are_kept_within_bounds_and_repeats_are_told_across_them(monkeypatch):
+    monkeypatch.setattr(harness.tape, "WORDS_MAX", 3)
+    choices = tuple((0, options) for options in range(2, 12) for _ in range(2))
+    text = " ".join(f"0/{options}*2" for options in range(2, 12))
+    for _ in range(2):
+        assert Tape(choices).choices_as_text() == text
+        assert len(harness.tape._WORDS) <= 3
+    assert Tape(()).choices_as_text() == ""
 
 
 def test_json_form_round_trips_with_labels():
