@@ -19,7 +19,7 @@ from harness.scenario.loader import LoadedScenario, parse
 
 TEXT = "title: t\npromise: p\nrefs: [vllm#1]\nsteps:\n  - fence: true\n"
 LOADED = parse(TEXT, Path("x.yaml"), name="x")
-OPTIONS = RunOptions(timeout_s=0.2)
+OPTIONS = RunOptions(timeout_s=60.0)
 
 
 class Plays:
@@ -77,7 +77,7 @@ def test_predicted_and_missed_counts_as_two_words_where_known_is_allowed() -> No
 
 def test_play_that_hangs_is_stopped_at_its_own_limit_and_ends_the_repeats() -> None:
     plays = Plays("held", "hangs", "held")
-    found = execute(Job(LOADED, OPTIONS, 3), Repeated(plays, 3))
+    found = execute(Job(LOADED, RunOptions(timeout_s=0.2), 3), Repeated(plays, 3))
     assert (found.status, found.repeats) == ("error", ("held", "error"))
     assert found.error == "stopped after the time limit of 0.2 s"
     assert plays.left == ["held"]
