@@ -111,6 +111,7 @@ def test_json_form_round_trips(tape):
 
 def test_words_of_a_tape_are_kept_within_bounds_and_repeats_are_told_across_them(monkeypatch):
     monkeypatch.setattr(harness.tape, "WORDS_MAX", 3)
+    monkeypatch.setattr(harness.tape, "_WORDS", harness.tape._Words())
     choices = tuple((0, options) for options in range(2, 12) for _ in range(2))
     text = " ".join(f"0/{options}*2" for options in range(2, 12))
     for _ in range(2):
