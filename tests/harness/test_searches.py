@@ -228,6 +228,18 @@ def test_crowd_of_callers_counts_as_one_of_its_sort():
     assert {name for name in order if name.startswith("engine")} == set(places[-2:])
 
 
+def test_patience_with_a_stall_is_its_own_and_not_what_an_earlier_one_left():
+    later = PATIENCE + 5
+    strategy = StallStrategy((0, later))
+    strategy.begin()
+    ready = [print, repr]
+    strategy.attach(ready)
+    assert strategy.choose(2) == 1
+    ready[:] = [print, repr]  # what was left out has run
+    assert [strategy.choose(2) for _ in range(1, later)] == [0] * (later - 1)
+    assert strategy.choose(2) == 1
+
+
 def test_schedule_notes_what_each_stall_would_leave_out():
     strategy = StallStrategy(note=True)
     _, tape = run(strategy, two_writers)
